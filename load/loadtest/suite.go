@@ -188,7 +188,7 @@ var (
 		{"a survey", testSurvey},
 		{"settlements", testSettle},
 		{"settlements that fail", testSettleStops},
-		{"settlements of which one fails", testSettleEach},
+		{"one of two settlements fails", testSettleEach},
 		{"tables describe themselves", testTables},
 		{"moved cursor", testMoved},
 		{"moved cursor, same again", testMovedABA},

@@ -80,15 +80,22 @@ func testSurvey(t *testing.T, d Driver) {
 	}
 }
 
-// testSettle settles two streams. Another process has moved the cursor of one of them.
-func testSettle(t *testing.T, d Driver) {
-	b := newFixture(t, d)
-	other := state.Key{Pipeline: b.key.Pipeline, Stream: "sales.people"}
+// twoStreams commits a row of the stream orders to the table people, and one of the stream other to the table others. It
+// returns the cursors of both.
+func twoStreams(t *testing.T, d Driver) (b *fixture, other state.Key, first, second state.Cursor) {
+	t.Helper()
+	b = newFixture(t, d)
+	other = state.Key{Pipeline: b.key.Pipeline, Stream: "sales.people"}
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
-	first := b.cursor
+	first = b.cursor
 	b.key, b.cursor = other, ""
 	b.commit(load.Sweep{}, put{root("others", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text)), []Row{person(b.pass.Run, 0, "1", "ann")}})
-	second := b.cursor
+	return b, other, first, b.cursor
+}
+
+// testSettle settles two streams. Another process has moved the cursor of one of them.
+func testSettle(t *testing.T, d Driver) {
+	b, other, first, second := twoStreams(t, d)
 	b.reopen()
 	before := b.driver.Rows(t, b.dest, "people")
 	s := b.survey(load.Surveyed{Key: orders, Table: "people"}, load.Surveyed{Key: other, Table: "others"})
@@ -165,13 +172,7 @@ func testSettleStops(t *testing.T, d Driver) {
 // testSettleEach lets the first attempt to settle two streams fail. The failure may concern one stream only, so it must
 // not fail the other.
 func testSettleEach(t *testing.T, d Driver) {
-	b := newFixture(t, d)
-	other := state.Key{Pipeline: b.key.Pipeline, Stream: "sales.people"}
-	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
-	first := b.cursor
-	b.key, b.cursor = other, ""
-	b.commit(load.Sweep{}, put{root("others", []string{"id"}, column("id", schemas.Text), column("name", schemas.Text)), []Row{person(b.pass.Run, 0, "1", "ann")}})
-	second := b.cursor
+	b, other, first, second := twoStreams(t, d)
 	armed := false
 	b.reopenWith(func(step string) error {
 		if armed && step == "state" {

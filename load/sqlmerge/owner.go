@@ -27,23 +27,31 @@ func (d *Store) streamState(ctx context.Context, r Reader, k state.Key, table st
 	if err != nil || c.live[load.Changes.Name] == nil {
 		return s, err
 	}
-	if s.Owner, err = c.owner(table); err != nil {
+	if s, err = c.stateOf(table); err != nil {
 		return s, err
 	}
-	if s.Made, err = d.runThatMade(ctx, r, table); err != nil {
+	made, err := runsThatMade(ctx, d.b, r, ` AND "table" = `+d.b.Literal(table))
+	if err != nil {
 		return s, err
 	}
+	s.Made = made[table]
+	t, recorded := c.made[table]
+	if o := c.live[table]; !recorded || o == nil || !o.isTable() {
+		return s, nil
+	}
+	s.Empty, err = isEmpty(ctx, r, rowsSQL(d.b, t, k.Source))
+	return s, err
+}
+
+// stateOf returns what the catalog has of the state of a stream's table: the owner, and the tables that are gone.
+func (c *catalog) stateOf(table string) (s load.StreamState, err error) {
 	for name := range c.made {
-		if c.live[name] == nil {
+		if c.live[name] == nil && inFamilies(name, []string{table}) {
 			s.Gone = append(s.Gone, name)
 		}
 	}
 	slices.Sort(s.Gone)
-	t, made := c.made[table]
-	if o := c.live[table]; !made || o == nil || !o.isTable() {
-		return s, nil
-	}
-	s.Empty, err = isEmpty(ctx, r, rowsSQL(d.b, t, k.Source))
+	s.Owner, err = c.owner(table)
 	return s, err
 }
 
@@ -58,15 +66,15 @@ func (c *catalog) owner(table string) (*load.Owner, error) {
 	return load.ParseOwner(last.To)
 }
 
-// runThatMade returns the run that has created a table.
-func (d *Store) runThatMade(ctx context.Context, r Reader, table string) (run string, err error) {
-	query := fmt.Sprintf(`SELECT run FROM %s WHERE "table" = %s AND action = %s ORDER BY "at" DESC LIMIT 1`,
-		d.b.Place(load.Changes.Name), d.b.Literal(table), d.b.Literal(load.ActionCreate))
-	err = r.Query(ctx, query, func(v []driver.Value) error {
-		run, _ = v[0].(string)
+// runsThatMade returns the runs that have created tables, by table. The text more ends the condition.
+func runsThatMade(ctx context.Context, d Dialect, r Reader, more string) (map[string]string, error) {
+	runs := map[string]string{}
+	query := `SELECT "table", run FROM ` + d.Place(load.Changes.Name) + " WHERE action = " + d.Literal(load.ActionCreate) + more + ` ORDER BY "at"`
+	return runs, r.Query(ctx, query, func(v []driver.Value) error {
+		table, _ := v[0].(string)
+		runs[table], _ = v[1].(string)
 		return nil
 	})
-	return run, err
 }
 
 // claimed is a claim that was checked, and the stream's position after the commit that checked it.

@@ -88,7 +88,7 @@ func (d *Store) settleOnce(ctx context.Context, due []settling, errs []error) (e
 		}
 	}()
 	sql := &statements{Session: s, ctx: ctx, step: d.b.Step, changed: map[string]bool{}}
-	now, err := d.lockPositions(ctx, s, due)
+	now, err := lockPositions(ctx, d.b, s, due)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (d *Store) settleOnce(ctx context.Context, due []settling, errs []error) (e
 	for i := range due {
 		x := &due[i]
 		errs[x.index] = nil // of an earlier attempt
-		switch at := now[x.Key]; {
+		switch at := now[x.Key.Stream]; {
 		case x.to.sequence > 0 && at == x.to: // an earlier attempt has succeeded
 		case at != x.from:
 			errs[x.index] = fmt.Errorf("settle %s: %w", x.Key.Stream, state.ErrMoved)
@@ -107,7 +107,7 @@ func (d *Store) settleOnce(ctx context.Context, due []settling, errs []error) (e
 	if len(open) == 0 {
 		return s.Rollback()
 	}
-	in := d.settleScope(open)
+	in := settleScope(d.b, open)
 	for i := range open {
 		open[i].to = position{cursor: open[i].Next, sequence: open[i].from.sequence + 1, moved: in.when.UnixMicro()}
 		due[slices.IndexFunc(due, func(x settling) bool { return x.index == open[i].index })].to = open[i].to
@@ -131,15 +131,14 @@ func (d *Store) settleOnce(ctx context.Context, due []settling, errs []error) (e
 }
 
 // lockPositions locks the rows of the streams in [load.State], always in the same order, and reads them. // Invariant 13
-func (d *Store) lockPositions(ctx context.Context, s Session, due []settling) (map[state.Key]position, error) {
+func lockPositions(ctx context.Context, d Dialect, s Session, due []settling) (map[string]position, error) {
 	names := make([]string, len(due))
 	for i, x := range due {
-		names[i] = d.b.Literal(x.Key.Stream)
+		names[i] = d.Literal(x.Key.Stream)
 	}
-	now := map[state.Key]position{}
-	more := " AND stream IN (" + strings.Join(names, ", ") + ") ORDER BY stream FOR UPDATE"
-	err := d.readPositions(ctx, s, due[0].Key, more, func(k state.Key, p position) { now[k] = p })
-	if err != nil {
+	now := map[string]position{}
+	where := whereSource(d, due[0].Key) + " AND stream IN (" + strings.Join(names, ", ") + ") ORDER BY stream FOR UPDATE"
+	if err := readPositions(ctx, d, s, where, func(stream string, p position) { now[stream] = p }); err != nil {
 		return nil, fmt.Errorf("lock the cursors: %w", err)
 	}
 	return now, nil
@@ -147,8 +146,8 @@ func (d *Store) lockPositions(ctx context.Context, s Session, due []settling) (m
 
 // settleScope returns the scope that all statements of a settlement share. The time of the commit is later than that of
 // the last commit of each stream.
-func (d *Store) settleScope(open []settling) *scope {
-	in := &scope{Dialect: d.b, traits: d.b.Traits(), source: open[0].Key.Source}
+func settleScope(b Backend, open []settling) *scope {
+	in := &scope{Dialect: b, traits: b.Traits(), source: open[0].Key.Source}
 	for _, x := range open {
 		in.run = max(in.run, x.Pass.Run)
 		if at := load.CommitTime(x.Pass.Time(), time.UnixMicro(x.from.moved)); at.After(in.when) {

@@ -76,20 +76,33 @@ func readPosition(ctx context.Context, c *catalog, k state.Key) (p position, err
 	if err := load.CheckSharing(shared, k.Source); err != nil {
 		return p, err
 	}
-	query := `SELECT "cursor", sequence, ` + c.d.Micros("updated_at") + " FROM " + c.d.Place(load.State.Name) + " WHERE " + whereKey(c.d, k)
-	err = c.r.Query(ctx, query, func(v []driver.Value) error {
-		cursor, _ := v[0].(string)
+	err = readPositions(ctx, c.d, c.r, whereKey(c.d, k), func(_ string, there position) { p = there })
+	return p, err
+}
+
+// readPositions reads positions of streams. The text where is the condition, and the rest of the query.
+func readPositions(ctx context.Context, d Dialect, r Reader, where string, found func(stream string, p position)) error {
+	query := `SELECT stream, "cursor", sequence, ` + d.Micros("updated_at") + " FROM " + d.Place(load.State.Name) + " WHERE " + where
+	return r.Query(ctx, query, func(v []driver.Value) error {
+		var p position
+		stream, _ := v[0].(string)
+		cursor, _ := v[1].(string)
 		p.cursor = state.Cursor(cursor)
-		p.sequence, _ = v[1].(int64)
-		p.moved, _ = v[2].(int64)
+		p.sequence, _ = v[2].(int64)
+		p.moved, _ = v[3].(int64)
+		found(stream, p)
 		return nil
 	})
-	return p, err
 }
 
 // whereKey returns the condition for a stream's row in _penstock_state.
 func whereKey(d Dialect, k state.Key) string {
-	where := "pipeline = " + d.Literal(k.Pipeline) + " AND stream = " + d.Literal(k.Stream)
+	return whereSource(d, k) + " AND stream = " + d.Literal(k.Stream)
+}
+
+// whereSource returns the condition for the rows of the pipeline and the source of k in _penstock_state.
+func whereSource(d Dialect, k state.Key) string {
+	where := "pipeline = " + d.Literal(k.Pipeline)
 	if k.Source != "" {
 		where += " AND " + schemas.ColSource + " = " + d.Literal(k.Source)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
 
 	"github.com/penstock-data/penstock/load"
@@ -95,78 +94,43 @@ func (d *Store) survey(ctx context.Context, r Reader, streams []load.Surveyed, f
 	if c.live[load.State.Name] == nil || c.live[load.Changes.Name] == nil {
 		return nil // before the first run
 	}
-	at, err := d.positionsOf(ctx, c, streams)
+	at, err := positionsOf(ctx, c, streams[0].Key)
 	if err != nil {
 		return err
 	}
-	made, err := d.runsThatMade(ctx, r)
+	made, err := runsThatMade(ctx, d.b, r, "")
 	if err != nil {
 		return err
 	}
 	existing := load.ExistingTables(c.made, c.live)
 	for _, s := range streams {
-		p, moved := at[s.Key]
-		if !moved || p.sequence == 0 {
+		p := at[s.Key.Stream]
+		if p.sequence == 0 {
 			continue // a stream without a commit is read in the usual way
 		}
-		st := load.StreamSurvey{Cursor: p.cursor, State: load.StreamState{Made: made[s.Table]}}
+		st := load.StreamSurvey{Cursor: p.cursor}
+		if st.State, err = c.stateOf(s.Table); err != nil {
+			return err
+		}
+		st.State.Made = made[s.Table]
 		for _, t := range existing {
 			if inFamilies(t.Name, []string{s.Table}) {
 				st.Tables = append(st.Tables, t)
 			}
 		}
-		if st.State.Owner, err = c.owner(s.Table); err != nil {
-			return err
-		}
-		for name := range c.made {
-			if c.live[name] == nil && inFamilies(name, []string{s.Table}) {
-				st.State.Gone = append(st.State.Gone, name)
-			}
-		}
-		slices.Sort(st.State.Gone)
 		found[s.Key] = surveyed{st, p}
 	}
 	return d.digests(ctx, r, c, streams, found)
 }
 
-// positionsOf reads the positions of streams of one pipeline and one source.
-func (d *Store) positionsOf(ctx context.Context, c *catalog, streams []load.Surveyed) (map[state.Key]position, error) {
-	k := streams[0].Key
+// positionsOf reads the positions of streams of one pipeline and one source, by stream.
+func positionsOf(ctx context.Context, c *catalog, k state.Key) (map[string]position, error) {
 	_, shared := c.live[load.State.Name].Types[schemas.ColSource]
 	if err := load.CheckSharing(shared, k.Source); err != nil {
 		return nil, err
 	}
-	all := map[state.Key]position{}
-	return all, d.readPositions(ctx, c.r, k, "", func(k state.Key, p position) { all[k] = p })
-}
-
-// readPositions reads the positions of the pipeline and the source of k. The query ends with the text more.
-func (d *Store) readPositions(ctx context.Context, r Reader, k state.Key, more string, found func(state.Key, position)) error {
-	query := `SELECT stream, "cursor", sequence, ` + d.b.Micros("updated_at") + " FROM " + d.b.Place(load.State.Name) + " WHERE pipeline = " + d.b.Literal(k.Pipeline)
-	if k.Source != "" {
-		query += " AND " + schemas.ColSource + " = " + d.b.Literal(k.Source)
-	}
-	return r.Query(ctx, query+more, func(v []driver.Value) error {
-		var p position
-		stream, _ := v[0].(string)
-		cursor, _ := v[1].(string)
-		p.cursor = state.Cursor(cursor)
-		p.sequence, _ = v[2].(int64)
-		p.moved, _ = v[3].(int64)
-		found(state.Key{Pipeline: k.Pipeline, Stream: stream, Source: k.Source}, p)
-		return nil
-	})
-}
-
-// runsThatMade returns the runs that have created the tables.
-func (d *Store) runsThatMade(ctx context.Context, r Reader) (map[string]string, error) {
-	runs := map[string]string{}
-	query := `SELECT "table", run FROM ` + d.b.Place(load.Changes.Name) + " WHERE action = " + d.b.Literal(load.ActionCreate) + ` ORDER BY "at"`
-	return runs, r.Query(ctx, query, func(v []driver.Value) error {
-		table, _ := v[0].(string)
-		runs[table], _ = v[1].(string)
-		return nil
-	})
+	all := map[string]position{}
+	return all, readPositions(ctx, c.d, c.r, whereSource(c.d, k), func(stream string, p position) { all[stream] = p })
 }
 
 // digests adds to the streams whether their root tables are empty, and the digests of their rows. It uses one

@@ -43,7 +43,7 @@ func (d *Store) trim(ctx context.Context, s Session, pipeline string, tables []s
 	old := ` AND "at" < ` + d.b.Timestamp(before)
 	if there := c.live[load.Certificates.Name]; there != nil {
 		where := "pipeline = " + d.b.Literal(pipeline)
-		newest, err := d.newestRuns(ctx, s, where, there.Types[schemas.ColSource] != "")
+		newest, err := newestRuns(ctx, d.b, s, where, there.Types[schemas.ColSource] != "")
 		if err != nil {
 			return n, err
 		}
@@ -68,15 +68,15 @@ func (d *Store) trim(ctx context.Context, s Session, pipeline string, tables []s
 }
 
 // newestRuns returns the runs that have the newest certificate of a stream, as literals.
-func (d *Store) newestRuns(ctx context.Context, s Session, where string, shared bool) (runs []string, err error) {
+func newestRuns(ctx context.Context, b Backend, s Session, where string, shared bool) (runs []string, err error) {
 	by := "stream"
 	if shared {
 		by += ", " + schemas.ColSource
 	}
-	query := fmt.Sprintf("SELECT DISTINCT newest FROM (SELECT max(run%s) AS newest FROM %s WHERE %s GROUP BY %s) AS t", d.b.Traits().Bytewise, d.b.Place(load.Certificates.Name), where, by)
+	query := fmt.Sprintf("SELECT DISTINCT newest FROM (SELECT max(run%s) AS newest FROM %s WHERE %s GROUP BY %s) AS t", b.Traits().Bytewise, b.Place(load.Certificates.Name), where, by)
 	err = s.Query(ctx, query, func(v []driver.Value) error {
 		run, _ := v[0].(string)
-		runs = append(runs, d.b.Literal(run))
+		runs = append(runs, b.Literal(run))
 		return nil
 	})
 	return runs, err

@@ -36,6 +36,7 @@ type listener struct {
 	once  sync.Once
 }
 
+// Accept implements [net.Listener].
 func (l *listener) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.conns:
@@ -45,11 +46,13 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
+// Close implements [net.Listener].
 func (l *listener) Close() error {
 	l.once.Do(func() { close(l.done) })
 	return nil
 }
 
+// Addr implements [net.Listener].
 func (l *listener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80} }
 
 func (l *listener) dial(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -110,31 +110,9 @@ func decoderFor(b array.Builder, t arrow.DataType) decode {
 	case *array.BooleanBuilder:
 		return sized(1, func(v []byte) error { b.Append(v[0] != 0); return nil })
 	case *array.Int64Builder:
-		return func(v []byte) error {
-			switch len(v) {
-			case 2:
-				b.Append(int64(int16(binary.BigEndian.Uint16(v))))
-			case 4:
-				b.Append(int64(int32(binary.BigEndian.Uint32(v))))
-			case 8:
-				b.Append(int64(binary.BigEndian.Uint64(v)))
-			default:
-				return errValue
-			}
-			return nil
-		}
+		return integerDecoder(b)
 	case *array.Float64Builder:
-		return func(v []byte) error {
-			switch len(v) {
-			case 4:
-				b.Append(float64(math.Float32frombits(binary.BigEndian.Uint32(v))))
-			case 8:
-				b.Append(math.Float64frombits(binary.BigEndian.Uint64(v)))
-			default:
-				return errValue
-			}
-			return nil
-		}
+		return floatDecoder(b)
 	case *array.Date32Builder:
 		return sized(4, func(v []byte) error {
 			days := int64(int32(binary.BigEndian.Uint32(v))) + epochDays
@@ -168,6 +146,36 @@ func decoderFor(b array.Builder, t arrow.DataType) decode {
 		return listDecoder(b, t.(*arrow.ListType).Elem())
 	}
 	return func([]byte) error { return fmt.Errorf("no value can be read as %s", schemas.TypeName(t)) }
+}
+
+func integerDecoder(b *array.Int64Builder) decode {
+	return func(v []byte) error {
+		switch len(v) {
+		case 2:
+			b.Append(int64(int16(binary.BigEndian.Uint16(v))))
+		case 4:
+			b.Append(int64(int32(binary.BigEndian.Uint32(v))))
+		case 8:
+			b.Append(int64(binary.BigEndian.Uint64(v)))
+		default:
+			return errValue
+		}
+		return nil
+	}
+}
+
+func floatDecoder(b *array.Float64Builder) decode {
+	return func(v []byte) error {
+		switch len(v) {
+		case 4:
+			b.Append(float64(math.Float32frombits(binary.BigEndian.Uint32(v))))
+		case 8:
+			b.Append(math.Float64frombits(binary.BigEndian.Uint64(v)))
+		default:
+			return errValue
+		}
+		return nil
+	}
 }
 
 // compacted removes the whitespace that jsonb adds to documents.
