@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/extract/records"
 )
 
-// An answer may hold several lists, one of which was taken for the records. otherLists detects that a paging parameter
+// An answer may hold several lists. The client takes one of them for the records. otherLists detects that a paging parameter
 // changes one of the others. Then the records are in that list.
 type otherLists struct {
 	first   map[string]uint64 // hashes of the lists in the first answer, by pointer; 0: the list differs on every reading

@@ -77,3 +77,22 @@ func TestPlanOfAnUnreachableSource(t *testing.T) {
 	require.Contains(t, out, "nothing is known about 3 streams")
 	require.Contains(t, errs, "the forecast knows nothing about some lists")
 }
+
+// TestPlanWithOneBadCredential: a credential that the server refuses does not hide the sizes of other lists.
+func TestPlanWithOneBadCredential(t *testing.T) {
+	t.Parallel()
+	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.*", "hr.*", "v2.contacts"]`, sqliteTarget{t.TempDir()})
+	text, err := os.ReadFile(p.config())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(p.config(), []byte(strings.ReplaceAll(string(text), "pat_sandbox_readonly", "pat_wrong")), 0o600))
+	f := p.forecast(t)
+	basis := map[forecast.Basis]int{}
+	for _, s := range f.Streams {
+		basis[s.Basis]++
+		if s.Stream == "v2.contacts" {
+			require.Equal(t, forecast.Stated, s.Basis)
+		}
+	}
+	require.Equal(t, 1, basis[forecast.Stated])
+	require.Less(t, f.Sent, int64(len(f.Streams)), "after some failures, no more lists are requested with the credential")
+}

@@ -3,7 +3,6 @@ package execute
 import (
 	"context"
 	"errors"
-	"math"
 	"sync"
 	"time"
 
@@ -51,45 +50,66 @@ func Look(ctx context.Context, r *open.Run, o *open.Opener, past history.PastRun
 		return out, err
 	}
 	defer source.Close()
-	var mu sync.Mutex
+	l := &looking{client: source.Client, out: out, lanes: map[string]*laneLooks{}}
 	var looks errgroup.Group
 	looks.SetLimit(pipeline.DefaultWorkers)
-	failures := map[string]int{} // by lane; without one in which a list was read
 	for _, s := range streams {
 		lane := laneOf(r, s.Name).Name
 		looks.Go(func() error {
-			mu.Lock()
-			given := failures[lane] >= laneFailures
-			if given {
-				out.Failed++
-			}
-			mu.Unlock()
-			if given || ctx.Err() != nil {
-				return nil
-			}
-			size, sent, err := lookAt(ctx, source.Client, s.Stream)
-			mu.Lock()
-			defer mu.Unlock()
-			out.Sent += sent
-			e, ok := errors.AsType[*wire.Error](err)
-			switch {
-			case err == nil:
-				out.Lists[s.Name], failures[lane] = size, math.MinInt32
-				return nil
-			case ok && (e.Class == wire.Transient && e.Status == 0 || e.Class == wire.Auth):
-				failures[lane]++
-			}
-			if out.Failed++; out.Trouble == nil {
-				out.Trouble = err
-			}
+			l.look(ctx, s.Stream, lane)
 			return nil
 		})
 	}
 	_ = looks.Wait() // errors are in Trouble
 	if ctx.Err() != nil {
-		return out, context.Cause(ctx)
+		return l.out, context.Cause(ctx)
 	}
-	return out, nil
+	return l.out, nil
+}
+
+// looking collects the sizes of lists that are requested at the same time.
+type looking struct {
+	client *extract.Client
+
+	mu    sync.Mutex
+	out   Sizes
+	lanes map[string]*laneLooks
+}
+
+// laneLooks is what the requests with one credential have shown.
+type laneLooks struct {
+	works    bool // a list was read
+	failures int  // lists that failed because of the server or the credential
+}
+
+// look requests the first page of a list, unless the lists of its lane fail.
+func (l *looking) look(ctx context.Context, s schemas.Stream, name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lane := l.lanes[name]
+	if lane == nil {
+		lane = &laneLooks{}
+		l.lanes[name] = lane
+	}
+	if ctx.Err() != nil || !lane.works && lane.failures >= laneFailures {
+		l.out.Failed++
+		return
+	}
+	l.mu.Unlock()
+	size, sent, err := lookAt(ctx, l.client, s)
+	l.mu.Lock()
+	l.out.Sent += sent
+	if err == nil {
+		l.out.Lists[s.Name], lane.works = size, true
+		return
+	}
+	if e, ok := errors.AsType[*wire.Error](err); ok && (e.Class == wire.Transient && e.Status == 0 || e.Class == wire.Auth) {
+		lane.failures++
+	}
+	l.out.Failed++
+	if l.out.Trouble == nil {
+		l.out.Trouble = err
+	}
 }
 
 // unread returns the lists to look at: each stream of r without a history, or its first ancestor.

@@ -94,7 +94,7 @@ type Forecast struct {
 	Seconds  float64  `json:"seconds"`
 	AtLeast  bool     `json:"at_least,omitempty"` // at least this much, because at least one stream needs at least its figures
 	Sent     int64    `json:"sent"`               // requests that the forecast has sent
-	Guessed  int      `json:"guessed"`            // streams of which nothing is known
+	Guessed  int      `json:"guessed"`            // streams whose size is unknown
 	Skipped  int      `json:"skipped"`            // streams that end after the deadline
 	Streams  []Stream `json:"streams"`
 }
