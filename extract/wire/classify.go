@@ -148,9 +148,11 @@ func (k *call) judgeHTML(resp *http.Response, body []byte) *Error {
 	return k.fault(NotData, resp, what)
 }
 
-var loginMarks = regexp.MustCompile(`(?i)type=["']?password|name=["']?password|action=["'][^"'>]*/(login|signin|sign-in)\b|<title[^>]*>[^<]*(log ?in|sign ?in)`)
+var loginMarks = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)type=["']?password|name=["']?password|action=["'][^"'>]*/(login|signin|sign-in)\b|<title[^>]*>[^<]*(log ?in|sign ?in)`)
+})
 
-func looksLikeLogin(body []byte) bool { return loginMarks.Match(body[:min(len(body), 256<<10)]) }
+func looksLikeLogin(body []byte) bool { return loginMarks().Match(body[:min(len(body), 256<<10)]) }
 
 func (k *call) failure(resp *http.Response, body []byte) *Error {
 	message := ErrorMessage(body)

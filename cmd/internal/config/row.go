@@ -78,10 +78,12 @@ func (v value) field(name string) (string, bool) {
 // A template and a row make the address to which credentials are sent. The row may come from someone who must not
 // choose the host, such as a customer who fills in a form. So the template has the host, and a field of the row
 // fills in at most one label of it. In https://{ws}.example.com, the field ws is one label. // Invariant 10
-var (
-	label  = regexp.MustCompile(`^[A-Za-z0-9_-]{0,63}$`)
-	labels = regexp.MustCompile(`^[A-Za-z0-9_.-]{0,253}$`) // several labels, if `hosts:` limits the host
-)
+const labelBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+
+// isLabel reports whether the text may be one label of a host, and isLabels whether it may be several. RFC 1035 limits a
+// label to 63 bytes, and a host to 253.
+func isLabel(text string) bool  { return len(text) <= 63 && strings.Trim(text, labelBytes) == "" }
+func isLabels(text string) bool { return len(text) <= 253 && strings.Trim(text, labelBytes+".") == "" }
 
 // url reads a URL. The method fill checks the fields of rows with fitsURL.
 func (v value) url() (scalar, bool) {
@@ -107,7 +109,7 @@ func (v value) fitsURL(field, text, prefix, suffix string) bool {
 			return true
 		}
 		return v.unfit("the field {%s} is in the path of an address, and holds ?, #, \\ or a part that is . or ..; write %%3F for ?, %%23 for # and %%5C for \\", field)
-	case label.MatchString(text) || hosts && labels.MatchString(text):
+	case isLabel(text) || hosts && isLabels(text): // several labels, if `hosts:` limits the host
 		return true
 	case hosts:
 		return v.unfit("the field {%s} is in the host of an address: want letters, digits, - and dots; a path needs a / before the field", field)
