@@ -40,6 +40,10 @@ iceberg: ## test the Iceberg destination, which the usual build leaves out
 	$(GO) test -short -timeout 20m -tags $(TAGS),iceberg ./load/iceberg
 	$(GO) test -short -timeout 20m -tags $(TAGS),iceberg -run '^TestScripts$$/^iceberg$$' ./cmd/penstock
 
+.PHONY: parts
+parts: ## build programs and their release files; the lists of parts and the checksums must be right
+	$(GO) test -count=1 -timeout 10m -tags $(TAGS) ./cmd/internal/release
+
 .PHONY: build
 build: ## build bin/penstock
 	$(GO) build $(BUILD) -tags $(TAGS) -o $(BIN) ./cmd/penstock

@@ -27,7 +27,16 @@ func goTool(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
+// builds skips a test that builds programs, which takes as long as a hundred other tests. make parts runs it.
+func builds(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("make parts runs it")
+	}
+}
+
 func TestBOM(t *testing.T) {
+	builds(t)
 	bin := filepath.Join(t.TempDir(), "penstock")
 	goTool(t, "", "build", "-tags", "duckdb_arrow", "-ldflags", "-s -w", "-o", bin, "github.com/penstock-data/penstock/cmd/penstock")
 	b, err := read(bin)
@@ -126,6 +135,7 @@ func commit(t *testing.T, dir string) (build func() string) {
 }
 
 func TestRelease(t *testing.T) {
+	builds(t)
 	var made [2]map[string]string
 	for i := range made {
 		dir, out := t.TempDir(), t.TempDir()
