@@ -168,11 +168,11 @@ func TestOversizedIDsAndTokens(t *testing.T) {
 		}
 		require.Empty(t, id)
 		require.Empty(t, got.Token)
-		require.Len(t, got.Unread, 1, "the token forbids the verdict proven")
+		require.Len(t, got.Unread, 1, "the token was not kept, so the list cannot be proven complete")
 	}
 }
 
-// The finder visits the names of a map, and members that may be a board, only a few times. // Invariant 15
+// However many members a map has, the finder visits each of them only a few times. // Invariant 15
 func TestMapOfManyNamedRecords(t *testing.T) {
 	var b strings.Builder
 	for i := range 200_000 {

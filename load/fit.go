@@ -103,8 +103,8 @@ func wanted(t schemas.Table) []arrow.Field {
 	return fields
 }
 
-// PlanModeChange plans the change of mode for a child table that gets no rows when the root table changes its mode. It
-// returns an error if this change of mode is impossible.
+// PlanModeChange plans the new mode of a child table. When a root table changes its mode, its child tables change too, also
+// those for which no rows arrive. PlanModeChange returns an error if this change of mode is impossible.
 func PlanModeChange(existing schemas.Table, to schemas.Mode) (Plan, error) {
 	return Fit(existing, schemas.Table{Name: existing.Name, Key: existing.Key, Columns: existing.Columns, Mode: to})
 }
@@ -115,9 +115,10 @@ func turnable(from, to schemas.Mode) bool {
 	return from == to || from == schemas.Merge || from == schemas.Replace
 }
 
-// SourcePointer returns the JSON pointer to the field of a record from which a child table's rows come, without array
-// indices. It is stored in the schema's metadata. For a root table it is "". Fields with similar names may lead to
-// the same table name; then the pointers distinguish the tables. // Invariant 17
+// SourcePointer returns the JSON pointer, without array indices, to the field of a record that gives a child table its
+// rows. It is stored in the schema's metadata. For a root table it is "". Fields with similar names, such as /items and
+// /Items, would give the same table name, so one of the tables gets another name. The pointer says which field each
+// table belongs to. // Invariant 17
 func SourcePointer(s *arrow.Schema) string {
 	if s == nil {
 		return ""

@@ -256,9 +256,9 @@ const (
 func Meaning(column string) string {
 	switch column {
 	case ColSource:
-		return "the source of the row, where sources share a table; the first column of every key"
+		return "the source of the row; only in tables that sources share; the first column of every key"
 	case ColSyncedAt:
-		return "time of the commit that wrote this row; it grows with every commit to the table"
+		return "time of the commit that last wrote this row; each commit to the table has a later time than the one before"
 	case ColRun:
 		return "the run that wrote this row"
 	case ColHash:
@@ -272,13 +272,13 @@ func Meaning(column string) string {
 	case ColIndex:
 		return "position in the parent's list, from 0"
 	case ColRoot:
-		return "key of the record, in tables more than one level down"
+		return "key of the record; only in child tables of child tables"
 	case ColRest:
 		return "JSON of the record's members beyond max_columns and max_tables of the stream"
 	case ColValidFrom:
 		return "mode history: when this version was first seen"
 	case ColValidTo:
-		return "mode history: when the next version was first seen, or the record was gone; null for the current version"
+		return "mode history: when the next version was first seen, or when the record was found to be gone; null for the current version"
 	}
 	return ""
 }

@@ -59,7 +59,7 @@ type Error struct {
 	code       string // error code of a token endpoint: RFC 6749, section 5.2
 }
 
-// Error returns a text like: read /v2/contacts: 429 too many requests after 5 attempts.
+// Error returns a text like: read /v2/contacts: 429 too many requests (5 attempts)
 func (e *Error) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "read %s: ", e.Path)
@@ -77,7 +77,7 @@ func (e *Error) Error() string {
 		b.WriteString(e.Class.String())
 	}
 	if e.Attempts > 1 {
-		fmt.Fprintf(&b, " after %d attempts", e.Attempts)
+		fmt.Fprintf(&b, " (%d attempts)", e.Attempts)
 	}
 	if !e.NotBefore.IsZero() {
 		fmt.Fprintf(&b, ", not before %s", e.NotBefore.UTC().Format(time.RFC3339))

@@ -208,7 +208,7 @@ func TestFaultRedirectWithin(t *testing.T) {
 
 	_, err = c.Read(t.Context(), Request{Path: "/d"})
 	faultOf(t, err, Refused)
-	require.EqualError(t, err, "read /d: 302 found: more than 3 redirects after 4 attempts")
+	require.EqualError(t, err, "read /d: 302 found: more than 3 redirects (4 attempts)")
 }
 
 func pack(t testing.TB, level int, parts ...[]byte) []byte {

@@ -77,15 +77,15 @@ func TestReadClasses(t *testing.T) {
 		{"not verified", jsonText(409, `{"message":"Your email address is not verified."}`), NotEntitled, ""},
 		{"challenge page", text(403, "text/html", `<html><title>Just a moment</title>`), NotEntitled, "read /v2/contacts: 403 forbidden: Just a moment"},
 		{"login page", text(200, "text/html", `<!doctype html><form action="/login"><input type="password"></form>`), Auth, ""},
-		{"other page", text(200, "text/html", `<!doctype html><title>Dashboard</title>`), NotData, `read /v2/contacts: body is HTML, not JSON: page titled "Dashboard" after 3 attempts`},
+		{"other page", text(200, "text/html", `<!doctype html><title>Dashboard</title>`), NotData, `read /v2/contacts: body is HTML, not JSON: page titled "Dashboard" (3 attempts)`},
 		{"warning before JSON", text(200, "application/json", "<br />\n<b>Warning</b>: x {\"data\":[]}"), NotData, ""},
-		{"text", text(200, "text/plain", "OK"), Malformed, `read /v2/contacts: body is not JSON: "OK" after 3 attempts`},
-		{"nothing", text(200, "application/json", ""), Malformed, "read /v2/contacts: empty body after 3 attempts"},
-		{"cut JSON", jsonText(200, `{"data":[{"id":1`), Malformed, "read /v2/contacts: body ends early after 3 attempts"},
+		{"text", text(200, "text/plain", "OK"), Malformed, `read /v2/contacts: body is not JSON: "OK" (3 attempts)`},
+		{"nothing", text(200, "application/json", ""), Malformed, "read /v2/contacts: empty body (3 attempts)"},
+		{"cut JSON", jsonText(200, `{"data":[{"id":1`), Malformed, "read /v2/contacts: body ends early (3 attempts)"},
 		{"latin", text(200, "application/json; charset=ISO-8859-1", "{\"a\":\"\xe9\"}"), Malformed, `read /v2/contacts: body is in charset "iso-8859-1", not UTF-8`},
-		{"server fault", jsonText(500, `{"message":"Server Error"}`), Transient, "read /v2/contacts: 500 internal server error: Server Error after 10 attempts"},
-		{"server fault under 400", jsonText(400, `{"success":false,"message":"Something went wrong"}`), Transient, "read /v2/contacts: 400 bad request: Something went wrong after 3 attempts"},
-		{"gateway", text(524, "text/html", `<title>A timeout occurred</title>`), Transient, "read /v2/contacts: 524 unknown status: A timeout occurred after 10 attempts"},
+		{"server fault", jsonText(500, `{"message":"Server Error"}`), Transient, "read /v2/contacts: 500 internal server error: Server Error (10 attempts)"},
+		{"server fault under 400", jsonText(400, `{"success":false,"message":"Something went wrong"}`), Transient, "read /v2/contacts: 400 bad request: Something went wrong (3 attempts)"},
+		{"gateway", text(524, "text/html", `<title>A timeout occurred</title>`), Transient, "read /v2/contacts: 524 unknown status: A timeout occurred (10 attempts)"},
 		{"request timeout", jsonText(408, ``), Transient, ""},
 		{"unused redirect", jsonText(304, ``), Malformed, ""},
 	}
@@ -180,7 +180,7 @@ func TestReadChecks(t *testing.T) {
 		tries = -10
 		_, err = c.Read(t.Context(), r)
 		faultOf(t, err, Malformed)
-		require.EqualError(t, err, "read /v2/contacts: offset 19: bad after 3 attempts")
+		require.EqualError(t, err, "read /v2/contacts: offset 19: bad (3 attempts)")
 	})
 }
 
@@ -266,7 +266,7 @@ func TestReadUnreachable(t *testing.T) {
 	_, err := c.Read(t.Context(), Request{Path: "/v2/contacts", Query: url.Values{"q": {"private"}}})
 	e := faultOf(t, err, Transient)
 	require.Equal(t, 3, e.Attempts)
-	require.EqualError(t, err, "read /v2/contacts: dial tcp 127.0.0.1:1: connect: connection refused after 3 attempts")
+	require.EqualError(t, err, "read /v2/contacts: dial tcp 127.0.0.1:1: connect: connection refused (3 attempts)")
 }
 
 // The wait for a host that was never reached is shorter than for a host that is down.
@@ -277,7 +277,7 @@ func TestReadUnreachableByMany(t *testing.T) {
 	for range 2 * outageFailures {
 		wg.Go(func() {
 			_, err := c.Read(t.Context(), contacts)
-			require.ErrorContains(t, err, "connection refused after 3 attempts")
+			require.ErrorContains(t, err, "connection refused (3 attempts)")
 		})
 	}
 	wg.Wait()

@@ -15,20 +15,21 @@ import (
 )
 
 // ErrNotReadOnly is returned by Query for a statement that may do more than read.
-var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW, DESCRIBE or EXPLAIN without INTO is allowed")
+var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW, DESCRIBE or EXPLAIN is allowed, and it must not contain INTO")
 
 var (
 	// readOnly matches the start of the statements that Query runs. Noise is already removed.
 	readOnly = regexp.MustCompile(`(?i)^\s*(?:SELECT|WITH|VALUES|TABLE|SHOW|DESC|DESCRIBE|EXPLAIN)\b`)
 	// into matches the keyword INTO, with which a SELECT can write files and variables.
 	into = regexp.MustCompile(`(?i)\bINTO\b`)
-	// noise matches texts, quoted names and comments.
+	// noise matches string literals, quoted names and comments.
 	noise = regexp.MustCompile(`(?s)'(?:[^'\\]|''|\\.)*'|"(?:[^"\\]|""|\\.)*"|` + "`[^`]*`" + `|--(?:[\s\x00-\x1f\x7f][^\n]*|$)|#[^\n]*|/\*.*?(?:\*/|$)`)
 	// executable matches comments that the server runs.
 	executable = regexp.MustCompile(`/\*M?!`)
 )
 
-// Query implements [load.Querier]. It runs in a transaction that can only read, in MySQL's own dialect.
+// Query implements [load.Querier]. The statement is in MySQL's own dialect, and runs in a
+// transaction that can only read.
 func (d *DB) Query(ctx context.Context, query string, visit func(arrow.RecordBatch) error) error {
 	if err := d.b.query(ctx, query, visit); err != nil {
 		return fmt.Errorf("query: %w", err)
@@ -41,7 +42,7 @@ func (b *backend) query(ctx context.Context, query string, visit func(arrow.Reco
 	if !readOnly.MatchString(bare) || strings.Contains(bare, ";") || into.MatchString(bare) || executable.MatchString(query) {
 		return ErrNotReadOnly
 	}
-	pool, err := connect(b.config, map[string]string{"time_zone": "'+00:00'", "sql_mode": "'STRICT_ALL_TABLES'"}) // in this mode, a backslash begins an escape
+	pool, err := connect(b.config, map[string]string{"time_zone": "'+00:00'", "sql_mode": "'STRICT_ALL_TABLES'"}) // in this mode a backslash begins an escape, as noise expects
 	if err != nil {
 		return err
 	}

@@ -70,10 +70,10 @@ func (p Pool) Run(ctx context.Context, jobs []Job) int {
 	return s.begun
 }
 
-// run has fields that only the goroutine of Run uses, unless the scheduler's lock guards them.
+// Only the goroutine of Run uses the fields of run. The exception is the fields that the scheduler's lock guards.
 type run struct {
 	*scheduler
-	waiting [lastRound + 1][]*task // tasks that have not started, or are to start again, by round
+	waiting [lastRound + 1][]*task // by round: the tasks that have not started, or are to start again
 	begun   int
 	ended   chan *task
 }

@@ -119,7 +119,7 @@ func (t tolerances) columns(table string, before, now TableProfile) []Notice {
 				d.Severity = Warned
 			}
 		case n.Filled > 0 && b.Type != n.Type:
-			d.Kind, d.From, d.To, d.Reason = NoticeType, b.Type, n.Type, fmt.Sprintf("the type of the values changed: %s, and %s before", n.Type, b.Type)
+			d.Kind, d.From, d.To, d.Reason = NoticeType, b.Type, n.Type, fmt.Sprintf("the type of the values changed from %s to %s", b.Type, n.Type)
 			if n.Type == "text" || n.Type == "json" {
 				d.Severity = Warned
 			}

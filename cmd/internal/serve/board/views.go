@@ -54,7 +54,7 @@ func (b *Board) show(v view) http.Handler {
 	})
 }
 
-// here returns the URL of the page without the parameter said, which an action has added.
+// here returns the URL of the page without the parameter "said", which an action may have added.
 func here(r *http.Request) string {
 	u, v := *r.URL, r.URL.Query()
 	v.Del("said")

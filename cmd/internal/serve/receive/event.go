@@ -61,8 +61,8 @@ func typeOf(body []byte) string {
 	return other
 }
 
-// Limits of the header fields of a captured delivery. All fields are stored except credentials, because a
-// signature may be over any of them. // Invariant 5
+// A signature may cover any header field, so all fields of a captured delivery are stored up to these limits. Only
+// credentials are left out. // Invariant 5
 const (
 	captureFields = 64
 	captureBytes  = 32 << 10
