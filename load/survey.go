@@ -25,7 +25,7 @@ type Surveyor interface {
 	Survey(ctx context.Context, streams []Surveyed) error
 
 	// SurveyOf returns the results of the last Survey for a stream. It returns false if a transaction of the stream has
-	// ended in this process since then.
+	// ended in this process since then. After a settlement, the results have the new cursor.
 	SurveyOf(k state.Key) (StreamSurvey, bool)
 
 	// Settle commits rows of penstock's own tables and new cursors, for many streams in one transaction. It changes no
@@ -37,8 +37,9 @@ type Surveyor interface {
 
 // Surveyed is a stream to survey, and its root table.
 type Surveyed struct {
-	Key   state.Key
-	Table string
+	Key     state.Key
+	Table   string
+	Columns []string // integers or texts of the table's current rows to read too; see [StreamSurvey].Current
 }
 
 // StreamSurvey has the results of a survey for one stream.
@@ -55,6 +56,12 @@ type StreamSurvey struct {
 	// Forgotten says that a current row has no hash, so it must be written again; see [Tx]. It is known only if Digest
 	// is known.
 	Forgotten bool
+
+	// Current has the table's key, [schemas.ColHash] and [Surveyed].Columns of the rows in Digest. It is nil if no columns
+	// were requested, if one of them does not exist, or if the survey would have more than [MostCurrent] rows in all.
+	Current arrow.RecordBatch
+
+	Settled bool // a settlement has moved the cursor since the survey
 }
 
 // Settlement is the end of a pass that has changed no rows of its stream's tables.
@@ -76,6 +83,9 @@ type OwnRows struct {
 // after the survey, so the survey must not take long.
 const MostDigested = 20_000
 
+// MostCurrent is the number of rows up to which a survey keeps columns of them, in all tables together. // Invariant 6
+const MostCurrent = 50_000
+
 // RowDigest computes the digest of rows in any order. It is the SHA-256 of their keys and hashes, so equal digests mean
 // equal rows.
 type RowDigest struct {
@@ -89,11 +99,37 @@ var ErrNoDigest = errors.New("the rows have no digest")
 // a text.
 func Digestible(t schemas.Table) bool {
 	for _, k := range t.Key {
-		if typ := TypeOf(t.Columns, k); !schemas.SameType(typ, schemas.Int64) && !schemas.SameType(typ, schemas.Text) {
+		if !plain(TypeOf(t.Columns, k)) {
 			return false
 		}
 	}
 	return t.Columns.HasField(schemas.ColHash)
+}
+
+// plain reports whether the values of a type are integers or texts.
+func plain(t arrow.DataType) bool {
+	return schemas.SameType(t, schemas.Int64) || schemas.SameType(t, schemas.Text)
+}
+
+// CurrentColumns returns the columns of [StreamSurvey].Current for a table that has a digest. It returns false if one of
+// the named columns does not exist, or is neither an integer nor a text.
+func CurrentColumns(t schemas.Table, named []string) (*arrow.Schema, bool) {
+	names := append(slices.Clone(t.Key), schemas.ColHash)
+	for _, n := range named {
+		if !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	columns, err := Select(t.Columns, names)
+	if err != nil {
+		return nil, false
+	}
+	for _, f := range columns.Fields() {
+		if !plain(schemas.TypeOf(f)) {
+			return nil, false
+		}
+	}
+	return columns, true
 }
 
 // Add adds the rows of a batch of the table t.

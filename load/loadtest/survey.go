@@ -38,7 +38,7 @@ func (m *Memory) Survey(ctx context.Context, streams []load.Surveyed) error {
 			return err
 		}
 		m.mu.Lock()
-		err = m.digest(&found, s.Table)
+		err = m.digest(&found, s)
 		m.surveyed[s.Key] = surveyed{found, at}
 		m.mu.Unlock()
 		if err != nil {
@@ -48,9 +48,9 @@ func (m *Memory) Survey(ctx context.Context, streams []load.Surveyed) error {
 	return nil
 }
 
-// digest adds the digest of a table's current rows. The caller holds m.mu.
-func (m *Memory) digest(found *load.StreamSurvey, name string) error {
-	t := m.tables[name]
+// digest adds the digest of a table's current rows, and the requested columns. The caller holds m.mu.
+func (m *Memory) digest(found *load.StreamSurvey, s load.Surveyed) error {
+	t := m.tables[s.Table]
 	if t == nil || t.Mode == schemas.Append || !load.Digestible(t.Table) {
 		return nil
 	}
@@ -75,7 +75,10 @@ func (m *Memory) digest(found *load.StreamSurvey, name string) error {
 	}
 	found.Rows, found.Digest = d.Rows(), d.Sum()
 	found.Forgotten = slices.ContainsFunc(current, func(r Row) bool { return r[schemas.ColHash] == "" })
-	return nil
+	if columns, ok := load.CurrentColumns(t.Table, s.Columns); ok && len(s.Columns) > 0 {
+		found.Current, err = batchOf(columns, current)
+	}
+	return err
 }
 
 // SurveyOf implements [load.Surveyor].
@@ -98,7 +101,8 @@ func (m *Memory) Settle(ctx context.Context, all []load.Settlement) []error {
 }
 
 func (m *Memory) settle(ctx context.Context, s load.Settlement) error {
-	if found, ok := m.SurveyOf(s.Key); !ok || found.Cursor != s.Expected {
+	found, ok := m.SurveyOf(s.Key)
+	if !ok || found.Cursor != s.Expected {
 		return state.ErrMoved
 	}
 	x, err := m.Begin(ctx, s.Key, s.Expected, s.Pass)
@@ -111,5 +115,12 @@ func (m *Memory) settle(ctx context.Context, s load.Settlement) error {
 			return err
 		}
 	}
-	return x.Commit(ctx, s.Next)
+	if err := x.Commit(ctx, s.Next); err != nil {
+		return err
+	}
+	found.Cursor, found.Settled = s.Next, true
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.surveyed[s.Key] = surveyed{found, m.states[s.Key]}
+	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load"
@@ -24,6 +25,18 @@ func (b *fixture) survey(streams ...load.Surveyed) load.Surveyor {
 	}
 	require.NoError(b, err)
 	return s
+}
+
+// textsOf returns the texts of a column.
+func textsOf(t testing.TB, b arrow.RecordBatch, column string) (texts []string) {
+	t.Helper()
+	require.NotNil(t, b)
+	at := b.Schema().FieldIndices(column)
+	require.Len(t, at, 1)
+	for i := range int(b.NumRows()) {
+		texts = append(texts, b.Column(at[0]).ValueStr(i))
+	}
+	return texts
 }
 
 func digestOf(t testing.TB, table schemas.Table, rows ...Row) string {
@@ -57,7 +70,7 @@ func testSurvey(t *testing.T, d Driver) {
 				b.run(2)
 				b.commit(sweep(table.Name), put{table, []Row{row(0, "10", "cid"), row(1, "2", "bea")}})
 				b.reopen()
-				s := b.survey(load.Surveyed{Key: b.key, Table: table.Name})
+				s := b.survey(load.Surveyed{Key: b.key, Table: table.Name, Columns: []string{"name"}})
 				st, ok := s.SurveyOf(b.key)
 				require.True(t, ok)
 				require.Equal(t, b.cursor, st.Cursor)
@@ -71,6 +84,8 @@ func testSurvey(t *testing.T, d Driver) {
 				require.Equal(t, digestOf(t, table, row(0, "2", "bea"), row(1, "10", "cid")), st.Digest)
 				require.NotEqual(t, digestOf(t, table, row(0, "2", "bea"), row(1, "10", "cyd")), st.Digest)
 				require.False(t, st.Forgotten)
+				require.ElementsMatch(t, []string{"bea", "cid"}, textsOf(t, st.Current, "name"))
+				require.ElementsMatch(t, []string{row(0, "2", "bea")[schemas.ColHash], row(1, "10", "cid")[schemas.ColHash]}, textsOf(t, st.Current, schemas.ColHash))
 
 				b.commit(load.Sweep{}, put{table, []Row{row(0, "2", "bea")}})
 				_, ok = s.SurveyOf(b.key)
@@ -120,15 +135,19 @@ func testSettle(t *testing.T, d Driver) {
 	require.Len(t, certificates, 1)
 	require.Equal(t, orders.Stream, certificates[0]["stream"])
 	for k, want := range map[state.Key]state.Cursor{orders: `{"n":9}`, other: `{"n":7}`} {
-		_, known := s.SurveyOf(k)
-		require.False(t, known, "a settlement ends the survey of its stream")
+		st, known := s.SurveyOf(k)
+		require.Equal(t, k == orders, known, "the survey of a stream ends if the settlement fails")
+		require.Equal(t, k == orders, st.Settled)
 		at, err := b.dest.Cursor(t.Context(), k)
 		require.NoError(t, err)
 		require.Equal(t, want, at)
 	}
-	errs = s.Settle(t.Context(), []load.Settlement{settlement(orders, `{"n":9}`)})
+	errs = s.Settle(t.Context(), []load.Settlement{settlement(other, `{"n":7}`)})
 	require.ErrorIs(t, errs[0], state.ErrMoved, "without a survey, nothing is known of the rows")
-	b.key, b.cursor = orders, `{"n":9}`
+	again := settlement(orders, `{"n":9}`)
+	again.Next = `{"n":10}`
+	require.NoError(t, s.Settle(t.Context(), []load.Settlement{again})[0], "a second pass of the same run")
+	b.key, b.cursor = orders, `{"n":10}`
 	require.EqualValues(t, 1, b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}).Unchanged)
 }
 

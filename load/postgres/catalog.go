@@ -44,7 +44,8 @@ func relations(schema string, names []string) string {
 func readObjects(ctx context.Context, s *session, schema string, names []string) (map[string]*object, error) {
 	all, byOID := map[string]*object{}, map[string]*object{}
 	query := `SELECT c.relname, c.relkind, ` + suspect + `, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
-		a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '' OR a.attidentity = 'a', c.oid, a.attnum
+		a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '' OR a.attidentity = 'a', c.oid, a.attnum,
+		c.relrowsecurity AND pg_catalog.row_security_active(c.oid) OR NOT pg_catalog.has_table_privilege(c.oid, 'SELECT')
 		FROM pg_catalog.pg_class c
 		LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 		WHERE ` + relations(schema, names) + " ORDER BY c.relname, a.attnum"
@@ -52,7 +53,7 @@ func readObjects(ctx context.Context, s *session, schema string, names []string)
 		o := all[string(v[0])]
 		if o == nil {
 			o = &object{kind: string(v[1]), suspect: string(v[2]) == "t", numbers: map[string]string{}}
-			o.Types, o.View, o.Other = map[string]string{}, o.kind == "v", kindName(o.kind)
+			o.Types, o.View, o.Other, o.Hidden = map[string]string{}, o.kind == "v", kindName(o.kind), string(v[9]) == "t"
 			all[string(v[0])], byOID[string(v[7])] = o, o
 		}
 		if v[3] == nil {

@@ -147,7 +147,7 @@ func upsertSQL(sql dialect, table schemas.Table, from, where string) string {
 
 // fewRows is the greatest number of rows that are written without a temporary table. Creating and dropping a
 // temporary table costs far more than writing a few rows, and leaves dead rows in the server's catalog.
-const fewRows = 16
+const fewRows = 256
 
 // upsertFew writes a few rows to one of penstock's own tables, without a temporary table.
 func (t *transaction) upsertFew(ctx context.Context, i sqlmerge.Insertion) error {

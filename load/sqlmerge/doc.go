@@ -193,6 +193,7 @@ type Object struct {
 	Computed []string          // columns whose values the database computes
 	Unique   []string          // unique keys over all rows, as [load.KeyName] writes them, if [Traits].PrimaryKeys
 	Unsafe   []string          // reasons why it is unsafe to write to the table, if the reader is a [Session]
+	Hidden   bool              // the rows cannot be read; a statement that reads them fails
 }
 
 // isTable reports whether the object is a table.

@@ -46,6 +46,11 @@ func (d *Store) Settle(ctx context.Context, all []load.Settlement, retry func(ct
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range due {
+		if known, ok := d.surveyed[s.Key]; ok && errs[s.index] == nil && known.at == s.from {
+			known.at, known.Cursor, known.Settled = s.to, s.Next, true
+			d.surveyed[s.Key], d.positions[s.Key] = known, s.to
+			continue
+		}
 		delete(d.surveyed, s.Key)
 		delete(d.positions, s.Key)
 	}

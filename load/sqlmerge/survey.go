@@ -6,7 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -104,9 +107,9 @@ func (d *Store) survey(ctx context.Context, r Reader, streams []load.Surveyed, f
 	}
 	existing := load.ExistingTables(c.made, c.live)
 	for _, s := range streams {
-		p := at[s.Key.Stream]
-		if p.sequence == 0 {
-			continue // a stream without a commit is read in the usual way
+		p, o := at[s.Key.Stream], c.live[s.Table]
+		if p.sequence == 0 || o != nil && o.Hidden {
+			continue // without a commit, or without the rows, a stream is read in the usual way
 		}
 		st := load.StreamSurvey{Cursor: p.cursor}
 		if st.State, err = c.stateOf(s.Table); err != nil {
@@ -120,7 +123,10 @@ func (d *Store) survey(ctx context.Context, r Reader, streams []load.Surveyed, f
 		}
 		found[s.Key] = surveyed{st, p}
 	}
-	return d.digests(ctx, r, c, streams, found)
+	if err := d.digests(ctx, r, c, streams, found); err != nil {
+		return err
+	}
+	return d.current(ctx, r, c, streams, found)
 }
 
 // positionsOf reads the positions of streams of one pipeline and one source, by stream.
@@ -138,8 +144,10 @@ func positionsOf(ctx context.Context, c *catalog, k state.Key) (map[string]posit
 func (d *Store) digests(ctx context.Context, r Reader, c *catalog, streams []load.Surveyed, found map[state.Key]surveyed) error {
 	var parts []string
 	for i, s := range streams {
-		_, ok := found[s.Key]
-		if o := c.live[s.Table]; ok && o != nil && o.isTable() && c.made[s.Table].Name != "" {
+		if _, ok := found[s.Key]; !ok {
+			continue
+		}
+		if o := c.live[s.Table]; o != nil && o.isTable() && c.made[s.Table].Name != "" {
 			parts = append(parts, d.digestSQL(i, c, s.Key.Source, c.made[s.Table]))
 		}
 	}
@@ -180,6 +188,86 @@ func (d *Store) digestSQL(i int, c *catalog, source string, t schemas.Table) str
 	hash := "coalesce(t." + schemas.ColHash + ", '')"
 	return fmt.Sprintf("SELECT %s, count(*), %s, %s FROM (SELECT %s%s AS x, %s AS h FROM %s AND %s LIMIT %d) AS t",
 		some, by.Digest("t.x"), countIf("t.h = ''"), row, hash, hash, from, in.current("t."), load.MostDigested+1)
+}
+
+// kept collects [load.StreamSurvey].Current of one stream.
+type kept struct {
+	key     state.Key
+	table   string
+	columns *arrow.Schema
+	rows    [][]any
+}
+
+// current adds to the streams the columns of their current rows. It uses one statement. The values are texts, because
+// the tables have columns of different types.
+func (d *Store) current(ctx context.Context, r Reader, c *catalog, streams []load.Surveyed, found map[state.Key]surveyed) error {
+	var all []*kept
+	width, left := 0, int64(load.MostCurrent)
+	for _, s := range streams {
+		st := found[s.Key]
+		if len(s.Columns) == 0 || st.Digest == "" || st.Rows > left {
+			continue
+		}
+		if columns, ok := load.CurrentColumns(c.made[s.Table], s.Columns); ok {
+			all = append(all, &kept{key: s.Key, table: s.Table, columns: columns})
+			width, left = max(width, columns.NumFields()), left-st.Rows
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	parts := make([]string, len(all))
+	for i, k := range all {
+		parts[i] = d.currentSQL(i, width, k, c)
+	}
+	err := r.Query(ctx, strings.Join(parts, " UNION ALL "), func(v []driver.Value) error {
+		i, _ := v[0].(int64)
+		return all[i].add(v[1:])
+	})
+	if err != nil {
+		return err
+	}
+	for _, k := range all {
+		st := found[k.key]
+		if st.Current, err = load.Rows(schemas.Table{Columns: k.columns}, k.rows...); err != nil {
+			return err
+		}
+		found[k.key] = st
+	}
+	return nil
+}
+
+// currentSQL returns a query for the number i and the columns of the current rows of a stream, as texts. Nulls follow
+// them, up to the given number of columns.
+func (d *Store) currentSQL(i, width int, k *kept, c *catalog) string {
+	t := &target{Table: c.made[k.table], in: &scope{Dialect: d.b, traits: d.b.Traits(), source: k.key.Source}}
+	values := []string{fmt.Sprint(i)}
+	for _, f := range k.columns.Fields() {
+		values = append(values, d.b.(Digester).Text("t."+Ident(f.Name)))
+	}
+	for len(values) <= width {
+		values = append(values, "CAST(NULL AS "+d.b.Type(schemas.Text)+")")
+	}
+	return "SELECT " + strings.Join(values, ", ") + " FROM " + t.rows() + " AND " + t.current("t.")
+}
+
+// add adds a row. Its values are texts or nil.
+func (k *kept) add(values []driver.Value) (err error) {
+	row := make([]any, k.columns.NumFields())
+	for i, f := range k.columns.Fields() {
+		text, ok := values[i].(string)
+		switch {
+		case !ok:
+		case schemas.SameType(schemas.TypeOf(f), schemas.Int64):
+			if row[i], err = strconv.ParseInt(text, 10, 64); err != nil {
+				return err
+			}
+		default:
+			row[i] = text
+		}
+	}
+	k.rows = append(k.rows, row)
+	return nil
 }
 
 // untouched reports whether penstock can write to the tables of a family as it has recorded them.
