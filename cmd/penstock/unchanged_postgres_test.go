@@ -49,9 +49,9 @@ func TestUnchangedRunIsCheap(t *testing.T) {
 
 // Bounds of what a run over all streams without a change does in Postgres. A slow machine needs a few more commits.
 const (
-	mostStatements = 1000
-	mostCommits    = 40
-	mostWAL        = 512 << 10
+	mostStatements = 200
+	mostCommits    = 12
+	mostWAL        = 200 << 10
 )
 
 // newUnchanged loads all streams into Postgres twice, and returns a connection to the tables.

@@ -24,7 +24,7 @@ func (k *destinationRun) drop(p *pass, err error) {
 	if k.lagged != nil {
 		p.run.health.giveUpOn(k.dest.Name)
 	}
-	if len(p.destinations) == 1 || lasting(err) || p.run.health.hopeless(k.dest.Name) {
+	if !k.outdated(err) && (len(p.destinations) == 1 || lasting(err) || p.run.health.hopeless(k.dest.Name)) {
 		k.fail(err)
 		return
 	}
@@ -33,18 +33,40 @@ func (k *destinationRun) drop(p *pass, err error) {
 	k.report.Status, k.report.Err = "", nil
 }
 
+// outdated reports whether err only says that the survey is out of date: another process has moved the cursor since then.
+// The stream then begins again, from the cursor that the destination has now.
+func (k *destinationRun) outdated(err error) bool {
+	return k.surveyed && errors.Is(err, state.ErrMoved)
+}
+
+// reopen begins the stream again, without the survey.
+func (k *destinationRun) reopen(ctx context.Context, st *streamRun) {
+	if s, ok := k.dest.Destination.(*surveyedDestination); ok {
+		s.leave(k.key)
+	}
+	k.pos, k.start, k.before, k.readings, k.whole = cursor.Position{}, cursor.Position{}, nil, nil, 0
+	if err := k.open(ctx, st); err != nil {
+		k.fail(err)
+	}
+}
+
 func lasting(err error) bool {
 	return errors.Is(err, load.ErrForeignChange) || errors.Is(err, state.ErrMoved) || errors.Is(err, state.ErrLocked)
 }
 
 // rejoin prepares a pass for k only. It reads the cursor of the destination again, because a commit without an answer
 // may have succeeded.
-func (k *destinationRun) rejoin(ctx context.Context, r *run) {
+func (k *destinationRun) rejoin(ctx context.Context, st *streamRun) {
 	if k.finished || k.trouble == nil {
 		return
 	}
-	trouble := k.trouble
-	k.trouble, k.lagged = nil, trouble
+	r, trouble := st.run, k.trouble
+	k.trouble = nil
+	if k.outdated(trouble) {
+		k.reopen(ctx, st)
+		return
+	}
+	k.lagged = trouble
 	if r.health.hopeless(k.dest.Name) {
 		k.fail(trouble)
 		return

@@ -22,6 +22,10 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.dest.Destination == nil {
 		return nil
 	}
+	k.surveyed = false
+	if s, ok := k.dest.Destination.(*surveyedDestination); ok {
+		_, k.surveyed = s.surveyOf(k.key)
+	}
 	stored, err := k.cursor(ctx, st.run)
 	if err != nil {
 		return err
@@ -184,7 +188,7 @@ func (k *destinationRun) enter(ctx context.Context, p *pass) ([]schemas.Table, e
 func (k *destinationRun) parentTable(p *pass) parents.Table {
 	var dest load.Destination = k.dest
 	if s, ok := k.dest.Destination.(*surveyedDestination); ok {
-		dest = parentsOf{s, k.key}
+		dest = parentsOf{s, k.key, p.stream.Table.Mode.EndColumn()}
 	}
 	return parents.Table{Dest: dest, Files: k.folder, Pipeline: p.run.Name, Stream: p.stream}
 }

@@ -53,13 +53,14 @@ func (r *run) streams(ctx context.Context) {
 		}
 		begun[s.Name] = true
 		wg.Go(func() {
-			defer close(own)
+			end := sync.OnceFunc(func() { close(own) })
+			defer end()
 			for _, before := range []chan struct{}{parent, twin} {
 				if before != nil {
 					<-before
 				}
 			}
-			at := r.queue.slot(ctx)
+			at := r.queue.slot(ctx, end)
 			defer at.leave()
 			reports[i] = r.stream(ctx, s, at)
 			r.NoMorePasses(s)

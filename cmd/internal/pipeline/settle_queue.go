@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,13 @@ type waiting struct {
 	done chan error
 }
 
+// release releases the rows.
+func (w *waiting) release() {
+	for _, r := range w.Rows {
+		r.Batch.Release()
+	}
+}
+
 // newSettleQueue returns a queue for a run with this number of workers. Its commits use ctx.
 func newSettleQueue(ctx context.Context, workers int) *settleQueue {
 	return &settleQueue{ctx: ctx, workers: semaphore.NewWeighted(int64(workers))}
@@ -43,15 +51,28 @@ func newSettleQueue(ctx context.Context, workers int) *settleQueue {
 // slot is the worker slot of a stream.
 type slot struct {
 	queue *settleQueue
-	mu    sync.Mutex
-	held  bool
+	ended func() // lets the streams begin that wait for this one
+
+	mu       sync.Mutex
+	held     bool
+	finished int // destinations in which only the commit of the stream's last pass is left
 }
 
 // slot takes a worker slot. If ctx ends before a worker slot is free, the result holds none.
-func (q *settleQueue) slot(ctx context.Context) *slot {
-	s := &slot{queue: q}
+func (q *settleQueue) slot(ctx context.Context, ended func()) *slot {
+	s := &slot{queue: q, ended: ended}
 	s.take(ctx)
 	return s
+}
+
+// finish counts a destination in which only the commit of the stream's last pass is left. When that is so in all
+// destinations, the streams begin that wait for this one. So one transaction can commit a stream and its child streams.
+func (s *slot) finish(destinations int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.finished++; s.finished == destinations {
+		s.ended()
+	}
 }
 
 // take takes the slot, unless the stream has it. The stream must hold no bytes of the budget: streams with slots may wait
@@ -132,20 +153,40 @@ func (q *settleQueue) flush() {
 				}
 			}
 			for i, w := range group {
+				w.release()
 				w.done <- errs[i]
 			}
 		}()
 	}
 }
 
-// settle queues a settlement, and returns when the commit that includes it has ended. It gives the slot of the stream
-// back, so that another stream is read meanwhile. The next pass of the stream takes a slot again.
-func (q *settleQueue) settle(s *slot, to load.Surveyor, of load.Settlement) error {
+// settle queues a settlement, and returns when the commit that includes it has ended, or ctx. It gives the slot of the
+// stream back, so that another stream is read meanwhile. The next pass of the stream takes a slot again.
+func (q *settleQueue) settle(ctx context.Context, s *slot, to load.Surveyor, of load.Settlement) error {
 	w := &waiting{Settlement: of, to: to, done: make(chan error, 1)}
+	for _, r := range of.Rows {
+		r.Batch.Retain()
+	}
 	q.mu.Lock()
 	q.waiting = append(q.waiting, w)
 	q.arm()
 	q.mu.Unlock()
 	s.leave()
-	return <-w.done // Invariant 15: a flush follows within settleAge, and its commit ends with q.ctx
+	select {
+	case err := <-w.done: // Invariant 15: a flush follows within settleAge, and its commit ends with q.ctx
+		return err
+	case <-ctx.Done():
+		q.withdraw(w)
+		return ctx.Err() // the commit may have begun, then its outcome is unknown
+	}
+}
+
+// withdraw removes a settlement whose commit has not begun.
+func (q *settleQueue) withdraw(w *waiting) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if i := slices.Index(q.waiting, w); i >= 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		w.release()
+	}
 }

@@ -83,7 +83,7 @@ func (st *streamRun) nextPass(ctx context.Context) *pass {
 		return p
 	}
 	for _, k := range st.destinations {
-		k.rejoin(ctx, st.run)
+		k.rejoin(ctx, st)
 	}
 	return st.inStep()
 }

@@ -10,8 +10,10 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
+	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/batch"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/parents"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -26,6 +28,9 @@ type surveyedDestination struct {
 	until time.Time
 	now   func() time.Time
 
+	mu   sync.Mutex
+	left map[state.Key]bool // streams that no longer use the survey
+
 	parents storedParents
 }
 
@@ -35,10 +40,20 @@ const surveyAge = 5 * time.Minute
 
 // surveyOf returns what the survey has found of a stream, while it can be used.
 func (s *surveyedDestination) surveyOf(k state.Key) (load.StreamSurvey, bool) {
-	if s.now().After(s.until) {
+	s.mu.Lock()
+	left := s.left[k]
+	s.mu.Unlock()
+	if left || s.now().After(s.until) {
 		return load.StreamSurvey{}, false
 	}
 	return s.by.SurveyOf(k)
+}
+
+// leave lets a stream use the destination without the survey.
+func (s *surveyedDestination) leave(k state.Key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left[k] = true
 }
 
 // survey surveys the streams of the run, in each destination that can do so. If a survey fails, each stream is read in
@@ -53,11 +68,11 @@ func (r *run) survey(ctx context.Context) {
 		if !able || r.health.leftOut(d.Name) != nil {
 			continue
 		}
-		s := &surveyedDestination{Destination: d.Destination, by: by, of: map[string]state.Key{}, until: r.Now().Add(surveyAge), now: r.Now}
+		s := &surveyedDestination{Destination: d.Destination, by: by, of: map[string]state.Key{}, left: map[state.Key]bool{}, until: r.Now().Add(surveyAge), now: r.Now}
 		var streams []load.Surveyed
 		for _, of := range r.Streams {
 			s.of[of.Table.Name] = r.Key(of.Name)
-			streams = append(streams, load.Surveyed{Key: r.Key(of.Name), Table: of.Table.Name})
+			streams = append(streams, load.Surveyed{Key: r.Key(of.Name), Table: of.Table.Name, Columns: parents.Columns(of)})
 		}
 		if by.Survey(ctx, streams) == nil {
 			r.Destinations[i].Destination = s
@@ -125,7 +140,7 @@ func (k *destinationRun) unchanged(p *pass, g *group) load.Tx {
 	if !ok && (rows > 0 || p.sweep(g, false).Table != "") {
 		return nil
 	}
-	return &bookkeeping{k: k, slot: p.slot, to: d, rows: rows, alive: rows, of: load.Settlement{Key: k.key, Expected: k.stored, Pass: of}}
+	return &bookkeeping{k: k, p: p, to: d, rows: rows, alive: rows, of: load.Settlement{Key: k.key, Expected: k.stored, Pass: of}}
 }
 
 // equalRows returns the number of rows of a group, and whether they are exactly the current rows of the tables.
@@ -158,7 +173,7 @@ func equalRows(root string, st load.StreamSurvey, g *group) (rows int64, equal b
 // bookkeeping is the transaction of the end of a pass that has changed no rows of its stream.
 type bookkeeping struct {
 	k     *destinationRun
-	slot  *slot
+	p     *pass
 	to    *surveyedDestination
 	rows  int64 // rows of the stream that Apply has not counted yet
 	alive int64
@@ -197,7 +212,15 @@ func (x *bookkeeping) Commit(ctx context.Context, next state.Cursor) error {
 			return err
 		}
 	}
-	return x.slot.queue.settle(x.slot, x.to.by, x.of)
+	if x.k.finished {
+		x.p.run.verdicts.set(x.k.dest.Name, x.p.stream.Name, *x.k.ended)
+		x.p.slot.finish(len(x.p.streamRun.destinations))
+	}
+	err := x.p.slot.queue.settle(ctx, x.p.slot, x.to.by, x.of)
+	if err != nil {
+		x.to.leave(x.of.Key)
+	}
+	return err
 }
 
 // leaveOutParents leaves out the rows of parents that are stored with the same fingerprint. Their rows of the child
@@ -291,22 +314,55 @@ func (s *storedParents) prints(k state.Key, unsure string) map[string]int64 {
 	return prints
 }
 
-// parentsOf is a surveyed destination for one child stream. It reads the stored parents of all streams at once.
+// parentsOf is a surveyed destination for one child stream. It reads the stored parents of all streams at once, and has
+// the stream's rows from the survey.
 type parentsOf struct {
 	*surveyedDestination
-	k state.Key
+	k    state.Key
+	ends string // column that is null in current rows
 }
 
-// Scan implements [load.Destination].
+// Scan implements [load.Destination], but may leave out rows of the stream that are not current.
 func (p parentsOf) Scan(ctx context.Context, table string, columns []string, visit func(arrow.RecordBatch) error) error {
-	_, same := p.surveyOf(p.k)
-	if table != load.Parents.Name || !same || p.parents.read(ctx, p.Destination, columns) != nil {
-		return p.Destination.Scan(ctx, table, columns, visit)
-	}
-	for _, b := range p.parents.batches {
-		if err := visit(b); err != nil {
-			return err
+	st, same := p.surveyOf(p.k)
+	switch {
+	case same && p.of[table] == p.k:
+		if b := p.current(st.Current, columns); b != nil {
+			defer b.Release()
+			if b.NumRows() == 0 {
+				return nil
+			}
+			return visit(b)
 		}
+	case same && !st.Settled && table == load.Parents.Name && p.parents.read(ctx, p.Destination, columns) == nil:
+		for _, b := range p.parents.batches {
+			if err := visit(b); err != nil {
+				return err
+			}
+		}
+		return nil
 	}
-	return nil
+	return p.Destination.Scan(ctx, table, columns, visit)
+}
+
+// current returns columns of the current rows, or nil if the survey does not have all of the columns.
+func (p parentsOf) current(rows arrow.RecordBatch, columns []string) arrow.RecordBatch {
+	if rows == nil {
+		return nil
+	}
+	fields, values := make([]arrow.Field, len(columns)), make([]arrow.Array, len(columns))
+	for i, name := range columns {
+		at := rows.Schema().FieldIndices(name)
+		switch {
+		case name == p.ends:
+			values[i] = array.MakeArrayOfNull(memory.DefaultAllocator, schemas.Timestamp, int(rows.NumRows()))
+			defer values[i].Release()
+		case len(at) == 1:
+			values[i] = rows.Column(at[0])
+		default:
+			return nil
+		}
+		fields[i] = arrow.Field{Name: name, Type: values[i].DataType(), Nullable: true}
+	}
+	return array.NewRecordBatch(arrow.NewSchema(fields, nil), values, rows.NumRows())
 }

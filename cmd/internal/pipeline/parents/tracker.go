@@ -65,17 +65,23 @@ func NewTracker(s schemas.Stream) *Tracker {
 	if s.RereadPasses == 0 {
 		k.few = fewParents
 	}
-	for _, p := range s.Params {
-		if p.From != "" {
-			k.context = append(k.context, schemas.Column("/_context/"+p.Name))
-		}
-	}
+	k.context = Columns(s)
 	for _, c := range slices.Concat(k.context, s.Key) {
 		if s.Verdict(schemas.PathPointer(c)).Touched() {
 			return nil
 		}
 	}
 	return k
+}
+
+// Columns returns the columns of a child stream that identify a row's parent.
+func Columns(s schemas.Stream) (columns []string) {
+	for _, p := range s.Params {
+		if p.From != "" {
+			columns = append(columns, schemas.Column("/_context/"+p.Name))
+		}
+	}
+	return columns
 }
 
 // Expected returns how many parents a pass requests if none of them has changed. The parameter of is their number.
