@@ -31,6 +31,7 @@ var line = map[string][]string{
 	"extract/jsondoc":                    nil,
 	"extract/paging":                     {"extract/jsondoc", "extract/records", "extract/wire", "schemas"},
 	"extract/records":                    {"extract/jsondoc", "schemas"},
+	"extract/segments":                   nil, // a plan of requests, which sends none
 	"extract/sandbox":                    {"extract/sandbox/servers", "schemas"},
 	"extract/sandbox/servers":            {"schemas"},
 	"transform":                          {"schemas", "transform/jsonscan"},

@@ -1,0 +1,247 @@
+package segments
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// leastKeys is how many keys must be in order before the list counts as sorted by them.
+const leastKeys = 5
+
+// scale places the keys of a list on a line. The first key of the list is at 0, and later keys are at larger places.
+// Two keys may have the same place.
+type scale struct {
+	form   form
+	origin uint64 // number of the first key
+	falls  bool   // the list has the largest key first
+}
+
+// form is one way to write keys in order.
+type form interface {
+	// number returns a number that grows with the key.
+	number(key string) (n uint64, ok bool)
+
+	// key returns a key with a number. A record with that key may not exist.
+	key(n uint64) (key string, ok bool)
+}
+
+// scaleOf returns the scale of a list that begins with the given keys, or nil. The keys must be strictly in order.
+func scaleOf(keys []string) *scale {
+	if len(keys) < leastKeys {
+		return nil
+	}
+	f := formOf(keys)
+	if f == nil {
+		return nil
+	}
+	first, _ := f.number(keys[0])
+	last, ok := f.number(keys[len(keys)-1])
+	if !ok || first == last {
+		return nil
+	}
+	s := &scale{form: f, origin: first, falls: last < first}
+	if !s.inOrder("", keys) {
+		return nil
+	}
+	return s
+}
+
+func formOf(keys []string) form {
+	for _, f := range []form{decimal{}, hexOf(keys), ulidOf(keys), momentOf(keys[0])} {
+		if _, ok := f.number(keys[0]); ok {
+			return f
+		}
+	}
+	return nil
+}
+
+// place returns the place of a key. The result ok is false if the key is not in the form of the others, or if it is
+// before the first key.
+func (s *scale) place(key string) (x uint64, ok bool) {
+	n, ok := s.form.number(key)
+	if s.falls {
+		return s.origin - n, ok && n <= s.origin
+	}
+	return n - s.origin, ok && n >= s.origin
+}
+
+// key returns a key at a place.
+func (s *scale) key(x uint64) (key string, ok bool) {
+	if s.falls {
+		if x > s.origin {
+			return "", false
+		}
+		return s.form.key(s.origin - x)
+	}
+	if x > math.MaxUint64-s.origin {
+		return "", false
+	}
+	return s.form.key(s.origin + x)
+}
+
+// before reports whether the list has key a before key b. Both keys must have a place.
+func (s *scale) before(a, b string) bool {
+	x, _ := s.place(a)
+	y, _ := s.place(b)
+	switch {
+	case x != y:
+		return x < y
+	case s.falls:
+		return a > b
+	}
+	return a < b
+}
+
+// inOrder reports whether all keys have a place, and each is after the one before it. The first must be after prev,
+// unless that is "".
+func (s *scale) inOrder(prev string, keys []string) bool {
+	for _, k := range keys {
+		if _, ok := s.place(k); !ok || prev != "" && !s.before(prev, k) {
+			return false
+		}
+		prev = k
+	}
+	return true
+}
+
+// decimal is the form of whole numbers.
+type decimal struct{}
+
+func (decimal) number(key string) (uint64, bool) {
+	n, err := strconv.ParseUint(key, 10, 62)
+	return n, err == nil && (key[0] != '0' || key == "0") && key[0] != '+'
+}
+
+func (decimal) key(n uint64) (string, bool) { return strconv.FormatUint(n, 10), n < 1<<62 }
+
+// digits is the form of keys of one length that are written in the digits of a base. The number of a key is that of its
+// first digits. Some characters are the same in all keys, such as the dashes of a UUID.
+type digits struct {
+	alphabet string
+	bits     int
+	leading  int    // how many digits the number has
+	sample   string // a key; its fixed characters are those of all keys
+	fixed    string // '-' where a character is fixed; as long as sample
+}
+
+func (f digits) number(key string) (n uint64, ok bool) {
+	if len(key) != len(f.sample) || key == "" {
+		return 0, false
+	}
+	left := f.leading
+	for i := range len(key) {
+		if f.fixed[i] == '-' {
+			if key[i] != f.sample[i] {
+				return 0, false
+			}
+			continue
+		}
+		d := strings.IndexByte(f.alphabet, key[i])
+		if d < 0 {
+			return 0, false
+		}
+		if left > 0 {
+			n, left = n<<f.bits|uint64(d), left-1
+		}
+	}
+	return n, true
+}
+
+func (f digits) key(n uint64) (string, bool) {
+	if used := f.bits * f.leading; used < 64 && n>>used != 0 {
+		return "", false
+	}
+	out := []byte(f.sample)
+	left := f.leading
+	for i := range out {
+		if f.fixed[i] == '-' {
+			continue
+		}
+		out[i] = f.alphabet[0]
+		if left > 0 {
+			left--
+			out[i] = f.alphabet[n>>(left*f.bits)&(1<<f.bits-1)]
+		}
+	}
+	return string(out), true
+}
+
+// hexOf returns the form of ObjectIds, UUIDs and other keys of hexadecimal digits. The digit of a UUID that holds its
+// version is fixed, if it is the same in all keys.
+func hexOf(keys []string) digits {
+	f := digits{alphabet: "0123456789abcdef", bits: 4, leading: 15, sample: keys[0]}
+	if strings.ContainsAny(strings.Join(keys, ""), "ABCDEF") {
+		f.alphabet = "0123456789ABCDEF"
+	}
+	switch len(f.sample) {
+	case 24, 32:
+		f.fixed = strings.Repeat(".", len(f.sample))
+	case 36:
+		f.fixed = "........-....-....-....-............"
+		for _, k := range keys {
+			if len(k) != 36 || k[14] != f.sample[14] {
+				return f
+			}
+		}
+		f.fixed = "........-....--...-....-............"
+	default:
+		f.sample = ""
+	}
+	return f
+}
+
+// ulidOf returns the form of ULIDs.
+func ulidOf(keys []string) digits {
+	f := digits{alphabet: "0123456789ABCDEFGHJKMNPQRSTVWXYZ", bits: 5, leading: 12, sample: keys[0], fixed: strings.Repeat(".", 26)}
+	if len(f.sample) != 26 {
+		f.sample = ""
+	}
+	if strings.ToLower(f.sample) == f.sample {
+		f.alphabet = strings.ToLower(f.alphabet)
+	}
+	return f
+}
+
+// moment is the form of times. Its number counts microseconds.
+type moment struct{ layout string }
+
+func momentOf(sample string) moment {
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05"} {
+		if len(sample) < len(layout) {
+			continue
+		}
+		rest := sample[len(layout):]
+		if fraction, found := strings.CutPrefix(rest, "."); found {
+			n := len(fraction) - len(strings.TrimLeft(fraction, "0123456789"))
+			layout += fmt.Sprintf(".%0*d", n, 0)
+			rest = fraction[n:]
+		}
+		if rest == "" || rest == "Z" || rest == "+00:00" {
+			layout += rest
+			if _, err := time.Parse(layout, sample); err == nil {
+				return moment{layout}
+			}
+		}
+	}
+	return moment{}
+}
+
+func (f moment) number(key string) (uint64, bool) {
+	if len(key) != len(f.layout) || key == "" {
+		return 0, false
+	}
+	at, err := time.Parse(f.layout, key)
+	n := at.UnixMicro()
+	return uint64(n), err == nil && n >= 0
+}
+
+func (f moment) key(n uint64) (string, bool) {
+	if n > math.MaxInt64/2000 {
+		return "", false
+	}
+	key := time.UnixMicro(int64(n)).UTC().Format(f.layout)
+	return key, len(key) == len(f.layout)
+}
