@@ -34,7 +34,7 @@ func TestFolderExposed(t *testing.T) {
 			_, _, err := MaskKey(filepath.Join(f.Dir, "mask.key"))
 			return err
 		},
-		"vault": func(_ *testing.T, f *Folder) error { _, err := f.Vault().Slot("s").Secret(); return err },
+		"vault": func(_ *testing.T, f *Folder) error { _, err := f.Vault().Entry("s").Secret(); return err },
 	}
 	for use, do := range uses {
 		t.Run(use+" control", func(t *testing.T) {

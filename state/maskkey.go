@@ -35,8 +35,8 @@ func MaskKey(path string) (key string, made bool, err error) {
 
 const maskKeyWait = 10 * time.Second
 
-// MaskKeyIn is like [MaskKey], for a key that is stored in a slot of a vault.
-func MaskKeyIn(s *Slot) (key string, made bool, err error) {
+// MaskKeyIn is like [MaskKey], for a key that is stored in an entry of a vault.
+func MaskKeyIn(s *Entry) (key string, made bool, err error) {
 	key, made, err = maskKeyIn(s)
 	if errors.Is(err, ErrBound) {
 		return "", false, fmt.Errorf("the entry %s in %s is not used as the mask key, because it does not say that it is one (%w). It was written by another process or by an older version of penstock. "+
@@ -45,7 +45,7 @@ func MaskKeyIn(s *Slot) (key string, made bool, err error) {
 	return key, made, err
 }
 
-func maskKeyIn(s *Slot) (key string, made bool, err error) {
+func maskKeyIn(s *Entry) (key string, made bool, err error) {
 	text, err := s.Secret()
 	if err != nil || len(text) > 0 {
 		return string(text), false, err

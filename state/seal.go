@@ -11,15 +11,15 @@ import (
 	"filippo.io/age"
 )
 
-// ErrBound is returned for a secret that was stored for another slot or another origin. Either someone has moved the
-// secret to this slot, or the configured address has changed. Such a secret is never used. // Invariant 10
+// ErrBound is returned for a secret that was stored for another entry or another origin. Either someone has moved the
+// secret to this entry, or the configured address has changed. Such a secret is never used. // Invariant 10
 var ErrBound = errors.New("the secret was stored for another credential or another address")
 
-// boundTo is the beginning of a stored secret. The slot and the origin of the secret follow it.
+// boundTo is the beginning of a stored secret. The entry and the origin of the secret follow it.
 const boundTo = "penstock-secret-1 "
 
 type binding struct {
-	Slot   string `json:"slot"`
+	Entry  string `json:"entry"`
 	Origin string `json:"origin,omitempty"`
 }
 
@@ -31,8 +31,8 @@ func bind(b binding, text []byte) ([]byte, error) {
 	return bytes.Join([][]byte{[]byte(boundTo), head, []byte("\n"), text}, nil), nil
 }
 
-// unbind removes what bind has added. It returns [ErrBound] if the text was stored for another slot or origin. Older
-// versions stored texts without slot and origin. unbind returns such a text unchanged, and false.
+// unbind removes what bind has added. It returns [ErrBound] if the text was stored for another entry or origin. Older
+// versions stored texts without entry and origin. unbind returns such a text unchanged, and false.
 func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 	rest, bound := bytes.CutPrefix(kept, []byte(boundTo))
 	if !bound {

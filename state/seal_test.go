@@ -16,14 +16,14 @@ func newKey(t *testing.T) string {
 	return k.String()
 }
 
-// The file of one slot is replaced by the file of another, and a secret is read for another origin. Both reads fail.
+// The file of one entry is replaced by the file of another, and a secret is read for another origin. Both reads fail.
 // Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	for name, keys := range map[string]string{"plain": "", "encrypted": newKey(t)} {
 		t.Run(name, func(t *testing.T) {
 			f := &Folder{Dir: filepath.Join(t.TempDir(), "state"), Keys: keys}
-			mine, other := f.Vault().Slot("a").For("https://a.test"), f.Vault().Slot("b").For("https://a.test")
-			for _, s := range []*Slot{mine, other} {
+			mine, other := f.Vault().Entry("a").For("https://a.test"), f.Vault().Entry("b").For("https://a.test")
+			for _, s := range []*Entry{mine, other} {
 				l, err := s.Lock(t.Context(), 0)
 				require.NoError(t, err)
 				require.NoError(t, s.SetSecret([]byte(`{"secret":"of `+s.Name()+`"}`)))
@@ -33,7 +33,7 @@ func TestSecretsAreBound(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, `{"secret":"of a"}`, string(text), "control")
 			for _, origin := range []string{"", "https://evil.test", "http://a.test", "https://a.test:444"} {
-				text, err = f.Vault().Slot("a").For(origin).Secret()
+				text, err = f.Vault().Entry("a").For(origin).Secret()
 				require.ErrorIs(t, err, ErrBound, origin)
 				require.Nil(t, text)
 			}
@@ -52,33 +52,33 @@ func TestSecretsAreBound(t *testing.T) {
 
 func TestTokenFilesSealed(t *testing.T) {
 	dir, first, second := filepath.Join(t.TempDir(), "state"), newKey(t), newKey(t)
-	slot := func(keys string) *Slot {
-		return (&Folder{Dir: dir, Keys: keys}).Vault().Slot("a").For("https://a.test")
+	entry := func(keys string) *Entry {
+		return (&Folder{Dir: dir, Keys: keys}).Vault().Entry("a").For("https://a.test")
 	}
 	set := func(keys, text string) {
-		l, err := slot(keys).Lock(t.Context(), 0)
+		l, err := entry(keys).Lock(t.Context(), 0)
 		require.NoError(t, err)
-		require.NoError(t, slot(keys).SetSecret([]byte(text)))
+		require.NoError(t, entry(keys).SetSecret([]byte(text)))
 		require.NoError(t, l.Release())
 	}
 	set("", "plain")
-	text, err := slot(first).Secret()
+	text, err := entry(first).Secret()
 	require.NoError(t, err)
 	require.Equal(t, "plain", string(text), "a file from before the key")
 	set(first, "sealed")
-	text, err = slot(second + "\n" + first).Secret()
+	text, err = entry(second + "\n" + first).Secret()
 	require.NoError(t, err)
 	require.Equal(t, "sealed", string(text), "after the key was replaced")
-	_, err = slot("").Secret()
+	_, err = entry("").Secret()
 	require.ErrorContains(t, err, "is encrypted, and the state has no key")
-	_, err = slot(second).Secret()
+	_, err = entry(second).Secret()
 	require.ErrorContains(t, err, "encrypted with another key")
-	_, err = slot("no key").Secret()
+	_, err = entry("no key").Secret()
 	require.ErrorContains(t, err, "is not an age identity")
 	require.NotContains(t, err.Error(), "no key:")
 
-	require.NoError(t, os.WriteFile(slot("").Where(), []byte(`{"access":"of an older version"}`), 0o600))
-	text, err = slot(first).Secret()
+	require.NoError(t, os.WriteFile(entry("").Where(), []byte(`{"access":"of an older version"}`), 0o600))
+	text, err = entry(first).Secret()
 	require.NoError(t, err)
 	require.JSONEq(t, `{"access":"of an older version"}`, string(text))
 }
@@ -87,27 +87,27 @@ func TestTokenFilesSealed(t *testing.T) {
 // original key still works.
 func TestMaskKeyOfAnotherPlace(t *testing.T) {
 	f := &Folder{Dir: filepath.Join(t.TempDir(), "state"), Keys: newKey(t)}
-	slot := f.Vault().Slot("mask-key")
-	key, made, err := MaskKeyIn(slot)
+	entry := f.Vault().Entry("mask-key")
+	key, made, err := MaskKeyIn(entry)
 	require.NoError(t, err)
 	require.True(t, made)
-	again, made, err := MaskKeyIn(slot)
+	again, made, err := MaskKeyIn(entry)
 	require.NoError(t, err)
 	require.False(t, made)
 	require.Equal(t, key, again, "control")
 
-	other := f.Vault().Slot("other")
+	other := f.Vault().Entry("other")
 	l, err := other.Lock(t.Context(), 0)
 	require.NoError(t, err)
 	require.NoError(t, other.SetSecret([]byte("0123456789abcdef")))
 	require.NoError(t, l.Release())
 	kept, err := os.ReadFile(other.Where())
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(slot.Where(), kept, 0o600))
-	key, _, err = MaskKeyIn(slot)
+	require.NoError(t, os.WriteFile(entry.Where(), kept, 0o600))
+	key, _, err = MaskKeyIn(entry)
 	require.ErrorIs(t, err, ErrBound)
 	require.Empty(t, key)
-	for _, want := range []string{"the entry mask-key in " + slot.Where(), "set the result as mask_key:", "delete the entry"} {
+	for _, want := range []string{"the entry mask-key in " + entry.Where(), "set the result as mask_key:", "delete the entry"} {
 		require.ErrorContains(t, err, want)
 	}
 }

@@ -23,26 +23,26 @@ type Vault struct {
 type Safe interface {
 	// Check returns an error if the storage is not safe for secrets.
 	Check() error
-	// Lock locks the slot with this name: see [Slot.Lock].
+	// Lock locks the entry with this name: see [Entry.Lock].
 	Lock(ctx context.Context, name string, wait time.Duration) (Lease, error)
 	// Read returns the stored text, or nil if there is none.
-	Read(name string, what Entry) ([]byte, error)
+	Read(name string, what Part) ([]byte, error)
 	// Write replaces the stored text. An empty text removes it. The caller holds the lock. When Write returns nil,
 	// the change is durable. Write calls the function step with the name of each step, for tests.
-	Write(name string, what Entry, text []byte, step func(string)) error
+	Write(name string, what Part, text []byte, step func(string)) error
 	// Where describes for people where the secret is stored.
 	Where(name string) string
 	// Now returns the current time of the clock that all users of the storage share: see [Store].
 	Now() time.Time
 }
 
-// Entry is one of the two texts of a slot.
-type Entry string
+// Part is one of the two texts of an entry.
+type Part string
 
-// The texts of a slot.
+// The texts of an entry.
 const (
-	EntrySecret Entry = "secret"
-	EntryNote   Entry = "note" // state of the secret, without secrets
+	PartSecret Part = "secret"
+	PartNote   Part = "note" // state of the secret, without secrets
 )
 
 // Ring stores named secrets outside the vault's files, for example in the operating system's keyring. The secrets
@@ -71,39 +71,41 @@ func (v *Vault) Step(name string) { v.step(name) }
 // Check returns [ErrExposed], wrapped, if the storage is not safe for secrets.
 func (v *Vault) Check() error { return v.safe.Check() }
 
-// Slot stores one credential in a vault: the secret, and a note without secrets about its state. A caller that
-// changes either must hold the slot's lock.
-type Slot struct {
+// Entry stores one credential in a vault: the secret, and a note without secrets about its state. A caller that
+// changes either must hold the entry's lock.
+type Entry struct {
 	vault  *Vault
 	name   string
 	origin string // where the secret may be sent; "" if it is sent nowhere
 }
 
-// For returns the slot for a secret that is sent only to origin, scheme://host. Reading a secret that was stored for
+// For returns the entry for a secret that is sent only to origin, scheme://host. Reading a secret that was stored for
 // another origin returns [ErrBound].
-func (s *Slot) For(origin string) *Slot { return &Slot{vault: s.vault, name: s.name, origin: origin} }
+func (s *Entry) For(origin string) *Entry {
+	return &Entry{vault: s.vault, name: s.name, origin: origin}
+}
 
-// Slot returns the slot with this name. The name must consist of letters, digits, - and _.
-func (v *Vault) Slot(name string) *Slot { return &Slot{vault: v, name: name} }
+// Entry returns the entry with this name. The name must consist of letters, digits, - and _.
+func (v *Vault) Entry(name string) *Entry { return &Entry{vault: v, name: name} }
 
-// Name returns the name of the slot.
-func (s *Slot) Name() string { return s.name }
+// Name returns the name of the entry.
+func (s *Entry) Name() string { return s.name }
 
 // Where describes for people where the secret is stored.
-func (s *Slot) Where() string { return s.vault.safe.Where(s.name) }
+func (s *Entry) Where() string { return s.vault.safe.Where(s.name) }
 
-// Now returns the current time of the clock that all users of the slot share: see [Store]. Times in the slot are by
+// Now returns the current time of the clock that all users of the entry share: see [Store]. Times in the entry are by
 // this clock.
-func (s *Slot) Now() time.Time { return s.vault.safe.Now() }
+func (s *Entry) Now() time.Time { return s.vault.safe.Now() }
 
 // Step calls the function set by [Vault.Observe], for a step outside of the vault.
-func (s *Slot) Step(name string) { s.vault.step(name) }
+func (s *Entry) Step(name string) { s.vault.step(name) }
 
-// Lock locks the slot for this process. If another process holds it for longer than wait, Lock returns [ErrLocked],
+// Lock locks the entry for this process. If another process holds it for longer than wait, Lock returns [ErrLocked],
 // wrapped.
-func (s *Slot) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
+func (s *Entry) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
 	if s.name == "" || strings.ContainsAny(s.name, `/\. `) {
-		return nil, fmt.Errorf("lock credential: %q is not a valid slot name", s.name)
+		return nil, fmt.Errorf("lock credential: %q is not a valid entry name", s.name)
 	}
 	if err := s.vault.Check(); err != nil {
 		return nil, err
@@ -112,10 +114,10 @@ func (s *Slot) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
 }
 
 // Secret returns the stored secret, or nil if there is none. It returns [ErrBound], wrapped, if the secret was stored
-// for another slot or origin. Older versions did not record slot and origin. Secret accepts such a secret from a
+// for another entry or origin. Older versions did not record entry and origin. Secret accepts such a secret from a
 // file. It returns ErrBound for one from a database, because other users may write to a database.
-func (s *Slot) Secret() ([]byte, error) {
-	kept, err := s.vault.safe.Read(s.name, EntrySecret)
+func (s *Entry) Secret() ([]byte, error) {
+	kept, err := s.vault.safe.Read(s.name, PartSecret)
 	if len(kept) == 0 || err != nil {
 		return kept, err
 	}
@@ -130,21 +132,21 @@ func (s *Slot) Secret() ([]byte, error) {
 }
 
 // SetSecret replaces the secret. When it returns nil, the change is durable.
-func (s *Slot) SetSecret(text []byte) error { return s.write(EntrySecret, text) }
+func (s *Entry) SetSecret(text []byte) error { return s.write(PartSecret, text) }
 
 // Remove removes the secret. When it returns nil, the change is durable.
-func (s *Slot) Remove() error {
-	return s.vault.safe.Write(s.name, EntrySecret, nil, func(done string) { s.vault.step("removed " + done) })
+func (s *Entry) Remove() error {
+	return s.vault.safe.Write(s.name, PartSecret, nil, func(done string) { s.vault.step("removed " + done) })
 }
 
 // Note returns the note, or nil if there is none.
-func (s *Slot) Note() ([]byte, error) { return s.vault.safe.Read(s.name, EntryNote) }
+func (s *Entry) Note() ([]byte, error) { return s.vault.safe.Read(s.name, PartNote) }
 
 // SetNote replaces the note, which must contain no secret. When it returns nil, the change is durable.
-func (s *Slot) SetNote(text []byte) error { return s.write(EntryNote, text) }
+func (s *Entry) SetNote(text []byte) error { return s.write(PartNote, text) }
 
-func (s *Slot) write(what Entry, text []byte) error {
-	if what == EntrySecret {
+func (s *Entry) write(what Part, text []byte) error {
+	if what == PartSecret {
 		var err error
 		if text, err = bind(binding{s.name, s.origin}, text); err != nil {
 			return fmt.Errorf("write credential: %w", err)
@@ -165,8 +167,8 @@ func (f *fileSafe) folder() string { return filepath.Join(f.dir, "tokens") }
 
 func (f *fileSafe) path(name, ending string) string { return filepath.Join(f.folder(), name+ending) }
 
-func (f *fileSafe) file(name string, what Entry) string {
-	if what == EntrySecret {
+func (f *fileSafe) file(name string, what Part) string {
+	if what == PartSecret {
 		return f.path(name, ".json")
 	}
 	return f.path(name, ".note")
@@ -206,8 +208,8 @@ func (f *fileSafe) Lock(ctx context.Context, name string, wait time.Duration) (L
 }
 
 // Read implements [Safe].
-func (f *fileSafe) Read(name string, what Entry) ([]byte, error) {
-	if what == EntrySecret && f.ring != nil {
+func (f *fileSafe) Read(name string, what Part) ([]byte, error) {
+	if what == PartSecret && f.ring != nil {
 		text, err := f.ring.Get(name)
 		if err != nil {
 			return nil, fmt.Errorf("read credential: %w", err)
@@ -218,7 +220,7 @@ func (f *fileSafe) Read(name string, what Entry) ([]byte, error) {
 		return nil, err
 	}
 	text, err := readPrivate(f.file(name, what))
-	if err != nil || what == EntryNote || !bytes.HasPrefix(text, []byte(sealedMark)) {
+	if err != nil || what == PartNote || !bytes.HasPrefix(text, []byte(sealedMark)) {
 		return text, err
 	}
 	if f.keys == "" {
@@ -231,17 +233,17 @@ func (f *fileSafe) Read(name string, what Entry) ([]byte, error) {
 }
 
 // Write implements [Safe].
-func (f *fileSafe) Write(name string, what Entry, text []byte, step func(string)) error {
-	if len(text) == 0 && (what == EntryNote || f.ring == nil) {
+func (f *fileSafe) Write(name string, what Part, text []byte, step func(string)) error {
+	if len(text) == 0 && (what == PartNote || f.ring == nil) {
 		return removePrivate(f.file(name, what), step)
 	}
-	if what == EntrySecret && f.ring == nil && f.keys != "" {
+	if what == PartSecret && f.ring == nil && f.keys != "" {
 		var err error
 		if text, err = Seal(f.keys, text); err != nil {
 			return fmt.Errorf("write credential: %w", err)
 		}
 	}
-	if what == EntryNote || f.ring == nil {
+	if what == PartNote || f.ring == nil {
 		return writePrivate(f.file(name, what), text, step)
 	}
 	if err := f.ring.Set(name, string(text)); err != nil {
@@ -259,5 +261,5 @@ func (f *fileSafe) Where(name string) string {
 	if f.ring != nil {
 		return "the keyring"
 	}
-	return f.file(name, EntrySecret)
+	return f.file(name, PartSecret)
 }

@@ -16,7 +16,7 @@ import (
 
 func TestVaultKeeps(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
-	s := NewVault(dir, nil).Slot("login-1")
+	s := NewVault(dir, nil).Entry("login-1")
 	text, err := s.Secret()
 	require.NoError(t, err)
 	require.Nil(t, text)
@@ -28,7 +28,7 @@ func TestVaultKeeps(t *testing.T) {
 	for _, want := range []string{"first", "second, which is longer", "3"} {
 		require.NoError(t, s.SetSecret([]byte(want)))
 		require.NoError(t, s.SetNote([]byte("note of "+want)))
-		text, err = NewVault(dir, nil).Slot("login-1").Secret()
+		text, err = NewVault(dir, nil).Entry("login-1").Secret()
 		require.NoError(t, err)
 		require.Equal(t, want, string(text))
 	}
@@ -43,7 +43,7 @@ func TestVaultKeeps(t *testing.T) {
 	require.NoError(t, s.Remove())
 	require.NoFileExists(t, s.Where()+".new")
 	require.NoFileExists(t, s.Where())
-	text, err = NewVault(dir, nil).Slot("login-1").Secret()
+	text, err = NewVault(dir, nil).Entry("login-1").Secret()
 	require.NoError(t, err)
 	require.Nil(t, text)
 	text, err = s.Note()
@@ -54,10 +54,10 @@ func TestVaultKeeps(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "4", string(text))
 
-	_, err = NewVault(dir, nil).Slot("login-1").Lock(t.Context(), 0)
+	_, err = NewVault(dir, nil).Entry("login-1").Lock(t.Context(), 0)
 	require.ErrorIs(t, err, ErrLocked)
-	_, err = NewVault(dir, nil).Slot("../login-1").Lock(t.Context(), 0)
-	require.ErrorContains(t, err, "is not a valid slot name")
+	_, err = NewVault(dir, nil).Entry("../login-1").Lock(t.Context(), 0)
+	require.ErrorContains(t, err, "is not a valid entry name")
 }
 
 // The umask belongs to the whole process, so only a child process changes it.
@@ -91,7 +91,7 @@ func TestVaultModes(t *testing.T) {
 }
 
 func keepSomething(t *testing.T, dir string) {
-	s := NewVault(dir, nil).Slot("x")
+	s := NewVault(dir, nil).Entry("x")
 	l, err := s.Lock(t.Context(), time.Second)
 	require.NoError(t, err)
 	require.NoError(t, s.SetSecret([]byte("secret")))
@@ -127,7 +127,7 @@ func TestVaultExposed(t *testing.T) {
 			keepSomething(t, dir)
 			victim := filepath.Join(dir, "victim")
 			require.NoError(t, os.WriteFile(victim, []byte("mine"), 0o600))
-			s := NewVault(dir, nil).Slot("x")
+			s := NewVault(dir, nil).Entry("x")
 			spoil(t, dir, s.Where())
 			text, err := s.Secret()
 			require.ErrorIs(t, err, ErrExposed)
@@ -166,7 +166,7 @@ func TestVaultInterrupted(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "state")
 		keepSomething(t, dir)
 		v := NewVault(dir, nil)
-		s := v.Slot("x")
+		s := v.Entry("x")
 		var seen []string
 		v.Observe(func(step string) {
 			seen = append(seen, step)
@@ -196,7 +196,7 @@ func TestVaultInterrupted(t *testing.T) {
 func TestVaultInKeyring(t *testing.T) {
 	keyring.MockInit()
 	dir := filepath.Join(t.TempDir(), "state")
-	s := NewVault(dir, Keyring{}).Slot("oauth-main-1")
+	s := NewVault(dir, Keyring{}).Entry("oauth-main-1")
 	require.Equal(t, "the keyring", s.Where())
 	text, err := s.Secret()
 	require.NoError(t, err)

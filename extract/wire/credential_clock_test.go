@@ -22,7 +22,7 @@ type offsetStore struct {
 func (p offsetStore) Check() error        { return nil }
 func (p offsetStore) Where(string) string { return p.dir }
 func (p offsetStore) Now() time.Time      { return time.Now().Round(0).Add(p.by) }
-func (p offsetStore) path(name string, what state.Entry) string {
+func (p offsetStore) path(name string, what state.Part) string {
 	return filepath.Join(p.dir, name+"."+string(what))
 }
 
@@ -34,7 +34,7 @@ func (p offsetStore) Lock(ctx context.Context, name string, wait time.Duration) 
 	return l, nil
 }
 
-func (p offsetStore) Read(name string, what state.Entry) ([]byte, error) {
+func (p offsetStore) Read(name string, what state.Part) ([]byte, error) {
 	text, err := os.ReadFile(p.path(name, what))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -42,7 +42,7 @@ func (p offsetStore) Read(name string, what state.Entry) ([]byte, error) {
 	return text, err
 }
 
-func (p offsetStore) Write(name string, what state.Entry, text []byte, _ func(string)) error {
+func (p offsetStore) Write(name string, what state.Part, text []byte, _ func(string)) error {
 	return os.WriteFile(p.path(name, what), text, 0o600)
 }
 
@@ -55,7 +55,7 @@ func TestTokensByTheSharedClock(t *testing.T) {
 		place := offsetStore{t.TempDir(), by}
 		open := func() *OAuth {
 			o := keeper(t, "oauth", base, place.dir, nil).(*OAuth)
-			o.hold = newHolder(state.NewVaultIn(place).Slot("oauth"), "client-secret")
+			o.hold = newHolder(state.NewVaultIn(place).Entry("oauth"), "client-secret")
 			return o
 		}
 		first := open()
@@ -89,18 +89,18 @@ func TestTokensByTheSharedClock(t *testing.T) {
 
 func TestSignInsByTheSharedClock(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
-		slot := state.NewVaultIn(offsetStore{t.TempDir(), by}).Slot("login")
-		x := exchange{h: newHolder(slot)}
+		entry := state.NewVaultIn(offsetStore{t.TempDir(), by}).Entry("login")
+		x := exchange{h: newHolder(entry)}
 		n := x.n
 		for range maxSignIns {
 			require.True(t, n.maySignIn(x.h.stamp()))
 			n = n.signingIn(x.h.stamp())
 		}
 		require.False(t, n.maySignIn(x.h.stamp()))
-		require.WithinRange(t, n.nextSignIn(x.h.stamp()), slot.Now().Add(59*time.Minute), slot.Now().Add(signInWindow))
-		require.True(t, n.maySignIn(slot.Now().Add(signInWindow)))
-		require.True(t, n.maySignIn(slot.Now().Add(-7*time.Hour)))
+		require.WithinRange(t, n.nextSignIn(x.h.stamp()), entry.Now().Add(59*time.Minute), entry.Now().Add(signInWindow))
+		require.True(t, n.maySignIn(entry.Now().Add(signInWindow)))
+		require.True(t, n.maySignIn(entry.Now().Add(-7*time.Hour)))
 		n = n.failedSignIn(x.h.stamp().Add(72*time.Hour), refusedSignIn)
-		require.True(t, n.maySignIn(slot.Now().Add(signInWindow)))
+		require.True(t, n.maySignIn(entry.Now().Add(signInWindow)))
 	}
 }

@@ -21,11 +21,11 @@ const (
 // maxLost is how many calls without an answer one process makes. After that it makes no more.
 const maxLost = 3
 
-// holder keeps the tokens of one credential, in memory and in a slot. Other processes share the slot. Only one of
+// holder keeps the tokens of one credential, in memory and in an entry. Other processes share the entry. Only one of
 // them at a time replaces a token. A replacement is called an exchange.
 type holder struct {
-	slot *state.Slot
-	sem  chan struct{} // held during an exchange of this process
+	entry *state.Entry
+	sem   chan struct{} // held during an exchange of this process
 
 	mu          sync.Mutex
 	read        bool
@@ -36,8 +36,8 @@ type holder struct {
 	seen        []Secret
 }
 
-func newHolder(slot *state.Slot, own ...Secret) *holder {
-	return &holder{slot: slot, sem: make(chan struct{}, 1), seen: own}
+func newHolder(entry *state.Entry, own ...Secret) *holder {
+	return &holder{entry: entry, sem: make(chan struct{}, 1), seen: own}
 }
 
 func (h *holder) secrets() []Secret {
@@ -73,7 +73,7 @@ func (h *holder) current() (grant, error) {
 }
 
 func (h *holder) load() (grant, note, error) {
-	text, err := h.slot.Secret()
+	text, err := h.entry.Secret()
 	if errors.Is(err, state.ErrBound) {
 		text, err = nil, nil // the stored token is for another origin and is never sent to this one. Invariant 10
 	}
@@ -85,7 +85,7 @@ func (h *holder) load() (grant, note, error) {
 		return grant{}, note{}, err
 	}
 	h.addSecrets(g.access, g.refresh)
-	if text, err = h.slot.Note(); err != nil {
+	if text, err = h.entry.Note(); err != nil {
 		return grant{}, note{}, err
 	}
 	n, err := decodeNote(text)
@@ -99,7 +99,7 @@ func (h *holder) adopt(g grant) {
 	h.grant, h.read = g, true
 }
 
-// exchange is one replacement of a token under the slot's lock. It holds the stored grant and note.
+// exchange is one replacement of a token under the entry's lock. It holds the stored grant and note.
 type exchange struct {
 	h *holder
 	g grant
@@ -132,7 +132,7 @@ func (h *holder) locked(ctx context.Context, f func(context.Context, *exchange) 
 	return h.exclusive(ctx, func() {}, f)
 }
 
-// exclusive runs f under the slot's lock, and calls the function release at the end. If ctx is canceled, exclusive
+// exclusive runs f under the entry's lock, and calls the function release at the end. If ctx is canceled, exclusive
 // returns soon, but f continues. The server may have ended the old token, so the new token must be stored.
 func (h *holder) exclusive(ctx context.Context, release func(), f func(context.Context, *exchange) error) (Secret, error) {
 	type outcome struct {
@@ -161,7 +161,7 @@ func (h *holder) exclusive(ctx context.Context, release func(), f func(context.C
 }
 
 func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange) error) (Secret, error) {
-	lock, err := h.slot.Lock(ctx, exchangeWait)
+	lock, err := h.entry.Lock(ctx, exchangeWait)
 	if err != nil {
 		return "", err
 	}
@@ -185,16 +185,16 @@ func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange
 }
 
 // call requests a grant from the server with the function request. It stores callNote before the request, and stores
-// the new grant before any process uses it. So if the process is killed, nothing is lost: the slot has the old grant,
+// the new grant before any process uses it. So if the process is killed, nothing is lost: the entry has the old grant,
 // the new grant, or the note of a call without an answer.
 func (x *exchange) call(ctx context.Context, callNote note, request func(context.Context) (grant, error)) error {
 	before := x.n
 	if err := x.setNote(callNote); err != nil {
 		return err
 	}
-	x.h.slot.Step("call begun")
+	x.h.entry.Step("call begun")
 	g, err := request(ctx)
-	x.h.slot.Step("call answered")
+	x.h.entry.Step("call answered")
 	if err != nil {
 		return errors.Join(err, x.failed(before, err))
 	}
@@ -206,7 +206,7 @@ func (x *exchange) keep(g grant) error {
 	h.addSecrets(g.access, g.refresh)
 	text, err := g.encode()
 	if err == nil {
-		err = h.slot.SetSecret(text)
+		err = h.entry.SetSecret(text)
 	}
 	if err != nil {
 		return &spentError{why: "cannot store the new token, so it was not used; the old token has ended: " + err.Error(), err: err}
@@ -223,7 +223,7 @@ func (x *exchange) keep(g grant) error {
 func (x *exchange) setNote(n note) error {
 	text, err := n.encode()
 	if err == nil {
-		err = x.h.slot.SetNote(text)
+		err = x.h.entry.SetNote(text)
 	}
 	if err == nil {
 		x.n = n
@@ -269,8 +269,8 @@ func (h *holder) countFailure() int {
 	return h.failedCalls
 }
 
-// stamp returns the time of the slot's clock, because processes that share the slot compare each other's times.
-func (h *holder) stamp() time.Time { return h.slot.Now().UTC().Truncate(time.Second) }
+// stamp returns the time of the entry's clock, because processes that share the entry compare each other's times.
+func (h *holder) stamp() time.Time { return h.entry.Now().UTC().Truncate(time.Second) }
 
 func latest(a, b time.Time) time.Time {
 	if a.After(b) {

@@ -202,11 +202,11 @@ func (s scenario) runWithKill(t *testing.T, stop int, at string) int {
 // works reports whether the server accepts or would renew the stored tokens. It does not use a refresh token that a
 // killed process may have sent: this server ends the grant if a refresh token is used twice.
 func (s scenario) works(r *realm, dir string, t *testing.T) bool {
-	text, err := state.NewVault(dir, nil).Slot(s.kind).Secret()
+	text, err := state.NewVault(dir, nil).Entry(s.kind).Secret()
 	require.NoError(t, err)
 	g, err := decodeGrant(text)
 	require.NoError(t, err, "half a token is never stored")
-	text, err = state.NewVault(dir, nil).Slot(s.kind).Note()
+	text, err = state.NewVault(dir, nil).Entry(s.kind).Note()
 	require.NoError(t, err)
 	n, err := decodeNote(text)
 	require.NoError(t, err)

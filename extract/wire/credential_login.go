@@ -15,7 +15,7 @@ const (
 
 // Login is the credential of an e-mail address and a password. Each refresh replaces its token. Without a usable
 // token it signs in, at most three times an hour, because each sign-in revokes all other tokens of the user. After a
-// failed sign-in it waits, longer each time. Processes that share the slot share the token and these limits. Login
+// failed sign-in it waits, longer each time. Processes that share the entry share the token and these limits. Login
 // never signs out at the server.
 type Login struct {
 	email    string
@@ -25,9 +25,9 @@ type Login struct {
 
 var _ Keeper = (*Login)(nil)
 
-// NewLogin returns a credential that stores its tokens in slot. It makes no request.
-func NewLogin(email string, password Secret, slot *state.Slot) *Login {
-	return &Login{email: email, password: password, hold: newHolder(slot, password)}
+// NewLogin returns a credential that stores its tokens in entry. It makes no request.
+func NewLogin(email string, password Secret, entry *state.Entry) *Login {
+	return &Login{email: email, password: password, hold: newHolder(entry, password)}
 }
 
 // Secrets returns the password and every token that the credential has had.
@@ -119,7 +119,7 @@ func (h *holder) standing(account string, trouble func(*exchange) error) (Creden
 	if err != nil {
 		return CredentialState{}, err
 	}
-	st := CredentialState{Account: account, Where: h.slot.Where(), SignedIn: g.signedIn, Renewed: g.renewed, Expires: g.expires}
+	st := CredentialState{Account: account, Where: h.entry.Where(), SignedIn: g.signedIn, Renewed: g.renewed, Expires: g.expires}
 	if err := trouble(&exchange{h, g, n}); err != nil {
 		st.Trouble, st.Retry = err.Error(), n.nextSignIn(h.stamp())
 	}

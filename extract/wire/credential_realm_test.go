@@ -160,11 +160,11 @@ func keeper(t *testing.T, kind, base, dir string, step func(string)) Keeper {
 		v.Observe(step)
 	}
 	if kind == "login" {
-		return NewLogin("demo@example.test", "p4ssword", v.Slot("login"))
+		return NewLogin("demo@example.test", "p4ssword", v.Entry("login"))
 	}
 	o, err := NewOAuth(OAuthOptions{
 		ClientID: "penstock", ClientSecret: "client-secret", AuthorizeURL: base + "/oauth/authorize", TokenURL: base + "/oauth/token",
-		Scopes: []string{"crm.read"}, Slot: v.Slot("oauth"), Patience: 5 * time.Second,
+		Scopes: []string{"crm.read"}, Entry: v.Entry("oauth"), Patience: 5 * time.Second,
 	})
 	require.NoError(t, err)
 	return o
@@ -187,7 +187,7 @@ func clientWith(t *testing.T, k Keeper, base string) *Client {
 
 func kept(t *testing.T, k Keeper) string {
 	t.Helper()
-	text, err := holderOf(k).slot.Secret()
+	text, err := holderOf(k).entry.Secret()
 	require.NoError(t, err)
 	return string(text)
 }

@@ -66,16 +66,16 @@ func (p *platform) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 const newLogin = `{"success":true,"message":"ok","data":{"token":"%s","type":"bearer"}}`
 
 func login(t *testing.T, password Secret) func(*Options) {
-	return loginAt(slotIn(t, t.TempDir()), password)
+	return loginAt(entryIn(t, t.TempDir()), password)
 }
 
-func loginAt(slot *state.Slot, password Secret) func(*Options) {
-	return func(o *Options) { o.Credential = NewLogin("demo@example.test", password, slot) }
+func loginAt(entry *state.Entry, password Secret) func(*Options) {
+	return func(o *Options) { o.Credential = NewLogin("demo@example.test", password, entry) }
 }
 
-func slotIn(t *testing.T, dir string) *state.Slot {
+func entryIn(t *testing.T, dir string) *state.Entry {
 	t.Helper()
-	return state.NewVault(filepath.Join(dir, "state"), nil).Slot("login")
+	return state.NewVault(filepath.Join(dir, "state"), nil).Entry("login")
 }
 
 func TestLoginShapes(t *testing.T) {
@@ -259,9 +259,9 @@ func TestBearerIsNotRenewed(t *testing.T) {
 func TestLoginIsKept(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
-		slot := slotIn(t, t.TempDir())
+		entry := entryIn(t, t.TempDir())
 		for range 3 {
-			_, err := virtualClient(t, p, loginAt(slot, "p4ssword")).Read(t.Context(), contacts)
+			_, err := virtualClient(t, p, loginAt(entry, "p4ssword")).Read(t.Context(), contacts)
 			require.NoError(t, err)
 		}
 		require.Equal(t, 1, p.logins)
@@ -275,7 +275,7 @@ func TestLoginLimit(t *testing.T) {
 		var at []time.Time
 		for i := range 3 * 36 { // two hosts run in turn, every ten minutes, for 18 hours
 			before := p.logins
-			_, err := virtualClient(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
+			_, err := virtualClient(t, p, loginAt(entryIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
 			switch {
 			case p.logins > before:
 				require.NoError(t, err)
@@ -302,23 +302,23 @@ func TestLoginAfterLostRenewal(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin}
 		dir := t.TempDir()
-		_, err := virtualClient(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
+		_, err := virtualClient(t, p, loginAt(entryIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
 		require.NoError(t, err)
 
-		x := exchange{h: newHolder(slotIn(t, dir))}
+		x := exchange{h: newHolder(entryIn(t, dir))}
 		x.g, x.n, err = x.h.load()
 		require.NoError(t, err)
 		require.NoError(t, x.setNote(x.n.refreshing(x.h.stamp(), x.g)))
 		p.valid, p.refuse = "token-lost", jsonText(401, `{"message":"Unauthenticated."}`)
 
 		began := time.Now()
-		_, err = virtualClient(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
+		_, err = virtualClient(t, p, loginAt(entryIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
 		require.NoError(t, err)
 		require.Less(t, time.Since(began), 5*time.Second)
 		require.Equal(t, 2, p.logins)
 
 		// A valid token is not replaced.
-		_, err = virtualClient(t, p, loginAt(slotIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
+		_, err = virtualClient(t, p, loginAt(entryIn(t, dir), "p4ssword")).Read(t.Context(), contacts)
 		require.NoError(t, err)
 		require.Equal(t, 2, p.logins)
 	})
@@ -329,9 +329,9 @@ func TestLoginAfterLostRenewal(t *testing.T) {
 func TestLoginDaily(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		p := &platform{shape: newLogin, refuse: jsonText(401, `{"message":"Token has expired"}`)}
-		slot := slotIn(t, t.TempDir())
+		entry := entryIn(t, t.TempDir())
 		for day := range 10 {
-			_, err := virtualClient(t, p, loginAt(slot, "p4ssword")).Read(t.Context(), contacts)
+			_, err := virtualClient(t, p, loginAt(entry, "p4ssword")).Read(t.Context(), contacts)
 			require.NoError(t, err, "day %d", day)
 			p.valid = "ended"
 			time.Sleep(24*time.Hour + time.Minute)
@@ -360,9 +360,9 @@ func TestLoginRemembersRefusal(t *testing.T) {
 				}
 				p.ServeHTTP(w, r)
 			})
-			slot := slotIn(t, t.TempDir())
+			entry := entryIn(t, t.TempDir())
 			for range 8 * 12 {
-				_, err := virtualClient(t, h, loginAt(slot, password)).Read(t.Context(), contacts)
+				_, err := virtualClient(t, h, loginAt(entry, password)).Read(t.Context(), contacts)
 				require.ErrorIs(t, err, ErrSignIn)
 				require.NotContains(t, err.Error(), "wrong-password")
 				time.Sleep(5 * time.Minute)
@@ -374,14 +374,14 @@ func TestLoginRemembersRefusal(t *testing.T) {
 }
 
 func TestLoginUnreached(t *testing.T) {
-	slot := slotIn(t, t.TempDir())
+	entry := entryIn(t, t.TempDir())
 	c := client(t, "http://127.0.0.1:1", func(o *Options) {
-		loginAt(slot, "p4ssword")(o)
+		loginAt(entry, "p4ssword")(o)
 		o.MaxAttempts = 1
 	})
 	_, err := c.Read(t.Context(), contacts)
 	faultOf(t, err, Transient)
-	_, n, err := newHolder(slot).load()
+	_, n, err := newHolder(entry).load()
 	require.NoError(t, err)
 	require.Equal(t, note{Version: storedVersion}, n)
 }

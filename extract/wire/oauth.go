@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// OAuthOptions configure an [OAuth] credential. ClientID and Slot are required. So are AuthorizeURL and TokenURL,
+// OAuthOptions configure an [OAuth] credential. ClientID and Entry are required. So are AuthorizeURL and TokenURL,
 // unless Issuer publishes them as metadata.
 type OAuthOptions struct {
 	ClientID     string
@@ -44,7 +44,7 @@ type OAuthOptions struct {
 	// call whose answer was lost. Exception: the last renewal has shown that the server does not rotate refresh tokens.
 	Grace time.Duration
 
-	Slot     *state.Slot
+	Entry    *state.Entry
 	Patience time.Duration // how long to wait for the person who signs in; default 10 minutes
 }
 
@@ -100,7 +100,7 @@ func NewOAuth(o OAuthOptions) (*OAuth, error) {
 	o.Patience = orDefault(o.Patience, 10*time.Minute)
 	return &OAuth{
 		opts: o, redirect: back, clients: map[string]*http.Transport{},
-		hold: newHolder(o.Slot, o.ClientSecret), redact: NewRedactor(o.ClientSecret),
+		hold: newHolder(o.Entry, o.ClientSecret), redact: NewRedactor(o.ClientSecret),
 	}, nil
 }
 
@@ -129,7 +129,7 @@ func (o *OAuth) Token(ctx context.Context, s Session) (Secret, error) {
 		return "", err
 	case g.access == "":
 		return o.hold.replace(ctx, "", func(_ context.Context, x *exchange) error { return x.explain() })
-	case g.due(o.hold.slot.Now()):
+	case g.due(o.hold.entry.Now()):
 		return o.Renew(ctx, s, g.access)
 	}
 	return g.access, nil

@@ -46,7 +46,7 @@ func (o *OAuth) signInByDevice(ctx context.Context, s Session, show func(DeviceC
 	if err != nil {
 		return fmt.Errorf("sign in: %w", err)
 	}
-	// The slot is not locked during the wait. A person takes minutes, and other processes may renew tokens meanwhile.
+	// The entry is not locked during the wait. A person takes minutes, and other processes may renew tokens meanwhile.
 	_, err = o.hold.locked(ctx, func(_ context.Context, x *exchange) error { return x.keep(o.firstGrant(x, g, conf.Scopes)) })
 	return err
 }

@@ -102,7 +102,7 @@ func (i *issuer) grant(t *testing.T, change func(*OAuthOptions)) *OAuth {
 	t.Helper()
 	o := OAuthOptions{
 		ClientID: "penstock", Issuer: i.url, Scopes: []string{"crm.read"},
-		Slot: state.NewVault(t.TempDir(), nil).Slot("oauth"), Patience: 20 * time.Second,
+		Entry: state.NewVault(t.TempDir(), nil).Entry("oauth"), Patience: 20 * time.Second,
 	}
 	if change != nil {
 		change(&o)

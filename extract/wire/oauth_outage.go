@@ -35,8 +35,8 @@ func (n note) trouble(now time.Time, e *Error, tries int) note {
 }
 
 func (x *exchange) trouble(n note, e *Error) note {
-	n = n.trouble(x.h.slot.Now().UTC(), e, x.h.countFailure())
-	e.NotBefore = time.Now().Add(n.Outage.Again.Sub(x.h.slot.Now()))
+	n = n.trouble(x.h.entry.Now().UTC(), e, x.h.countFailure())
+	e.NotBefore = time.Now().Add(n.Outage.Again.Sub(x.h.entry.Now()))
 	return n
 }
 
@@ -49,7 +49,7 @@ func (x *exchange) noteOutage(err error) error {
 }
 
 func (x *exchange) tooEarly() error {
-	u, now := x.n.Outage, x.h.slot.Now()
+	u, now := x.n.Outage, x.h.entry.Now()
 	if u == nil || !now.Before(u.Again) || u.Again.Sub(now) > longestTokenWait { // a time further ahead comes from a wrong clock
 		return nil
 	}

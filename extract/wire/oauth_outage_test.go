@@ -125,10 +125,10 @@ func TestWaitSendsNothing(t *testing.T) {
 	t.Run("the metadata", func(t *testing.T) {
 		i := newIssuer(t)
 		dir := t.TempDir()
-		slot := func(o *OAuthOptions) { o.Slot = state.NewVault(dir, nil).Slot("oauth") }
-		o := i.grant(t, slot)
+		entry := func(o *OAuthOptions) { o.Entry = state.NewVault(dir, nil).Entry("oauth") }
+		o := i.grant(t, entry)
 		require.NoError(t, o.signIn(t.Context(), Session{}, SignInMethod{Show: browser(t, nil)}))
-		o = i.grant(t, slot)
+		o = i.grant(t, entry)
 		asked := false
 		i.note = func() { asked = true; require.False(t, open(t, o)) }
 		g, err := o.hold.current()
@@ -285,7 +285,7 @@ func TestGrantRenewsInTime(t *testing.T) {
 		base := r.serve(t)
 		place := shifted{offsetStore{t.TempDir(), 0}, new(atomic.Int64)}
 		o := keeper(t, "oauth", base, place.dir, nil).(*OAuth)
-		o.hold = newHolder(state.NewVaultIn(place).Slot("oauth"), "client-secret")
+		o.hold = newHolder(state.NewVaultIn(place).Entry("oauth"), "client-secret")
 		r.life = tt.life
 		signedIn(t, o, base)
 		r.life = 3600

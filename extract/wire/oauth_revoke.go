@@ -152,7 +152,7 @@ func (o *OAuth) revokeOne(ctx context.Context, u *url.URL, token Secret, kind st
 
 // forget removes the stored grant. It writes a note, which running processes read.
 func (x *exchange) forget() error {
-	if err := x.h.slot.Remove(); err != nil {
+	if err := x.h.entry.Remove(); err != nil {
 		return err
 	}
 	x.h.mu.Lock()
@@ -166,7 +166,7 @@ func (l *Login) signOut(ctx context.Context, _ Session, _ bool) (SignedOut, erro
 	var done SignedOut
 	_, err := l.hold.locked(ctx, func(_ context.Context, x *exchange) error {
 		if done.Nothing = x.g.access == ""; done.Nothing {
-			return x.h.slot.Remove() // a killed process may leave files
+			return x.h.entry.Remove() // a killed process may leave files
 		}
 		n := x.n
 		if err := x.forget(); err != nil {

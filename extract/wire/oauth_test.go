@@ -283,7 +283,7 @@ func TestGrantOutlivesFaults(t *testing.T) {
 			place := shifted{offsetStore{t.TempDir(), 0}, new(atomic.Int64)}
 			open := func() *OAuth {
 				o := keeper(t, "oauth", base, place.dir, nil).(*OAuth)
-				o.hold = newHolder(state.NewVaultIn(place).Slot("oauth"), "client-secret")
+				o.hold = newHolder(state.NewVaultIn(place).Entry("oauth"), "client-secret")
 				return o
 			}
 			k := open()

@@ -115,13 +115,13 @@ func TestFrozenHolder(t *testing.T) {
 	a, b := New(o), New(o)
 	defer a.Close()
 	defer b.Close()
-	frozen := a.Vault().Slot("token")
+	frozen := a.Vault().Entry("token")
 	l, err := frozen.Lock(t.Context(), 0)
 	require.NoError(t, err)
 	require.NoError(t, frozen.SetSecret([]byte("old")))
 	_, err = a.pool.Exec(t.Context(), "UPDATE leases SET until = clock_timestamp()") // as if the lease had expired
 	require.NoError(t, err)
-	heir := b.Vault().Slot("token")
+	heir := b.Vault().Entry("token")
 	next, err := heir.Lock(t.Context(), time.Minute)
 	require.NoError(t, err)
 	require.Greater(t, next.Token(), l.Token())
@@ -143,10 +143,10 @@ func TestNoClearText(t *testing.T) {
 	url := in(t, server.URL())
 	s := New(Options{URL: url, Keys: key(t)})
 	defer s.Close()
-	slot := s.Vault().Slot("token")
-	l, err := slot.Lock(t.Context(), 0)
+	entry := s.Vault().Entry("token")
+	l, err := entry.Lock(t.Context(), 0)
 	require.NoError(t, err)
-	require.NoError(t, slot.SetSecret([]byte("tok_in_clear")))
+	require.NoError(t, entry.SetSecret([]byte("tok_in_clear")))
 	require.NoError(t, l.Release())
 	var kept string
 	require.NoError(t, s.pool.QueryRow(t.Context(), "SELECT encode(secret, 'escape') FROM secrets").Scan(&kept))
@@ -155,23 +155,23 @@ func TestNoClearText(t *testing.T) {
 
 	other := New(Options{URL: url, Keys: key(t)})
 	defer other.Close()
-	_, err = other.Vault().Slot("token").Secret()
+	_, err = other.Vault().Entry("token").Secret()
 	require.ErrorContains(t, err, "another key")
 	none := New(Options{URL: url})
 	defer none.Close()
-	_, err = none.Vault().Slot("token").Lock(t.Context(), 0)
+	_, err = none.Vault().Entry("token").Lock(t.Context(), 0)
 	require.ErrorIs(t, err, ErrNoKey)
 
-	require.ErrorIs(t, slot.Remove(), state.ErrLocked, "the lock is not held")
-	l, err = slot.Lock(t.Context(), 0)
+	require.ErrorIs(t, entry.Remove(), state.ErrLocked, "the lock is not held")
+	l, err = entry.Lock(t.Context(), 0)
 	require.NoError(t, err)
-	require.NoError(t, slot.SetNote([]byte("note")))
-	require.NoError(t, slot.Remove())
+	require.NoError(t, entry.SetNote([]byte("note")))
+	require.NoError(t, entry.Remove())
 	require.NoError(t, l.Release())
-	text, err := slot.Secret()
+	text, err := entry.Secret()
 	require.NoError(t, err)
 	require.Nil(t, text)
-	text, err = slot.Note()
+	text, err = entry.Note()
 	require.NoError(t, err)
 	require.Equal(t, "note", string(text))
 	var left int
@@ -219,21 +219,21 @@ func BenchmarkInboxAppend(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
 }
 
-// The owner of the database replaces the secret of one slot: first by the secret of another slot, then by a text that
-// names no slot. Neither is used. // Invariant 10
+// The owner of the database replaces the secret of one entry: first by the secret of another entry, then by a text that
+// names no entry. Neither is used. // Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	server := pgtest.Start(t)
 	o := Options{URL: in(t, server.URL()), Keys: key(t)}
 	s := New(o)
 	defer s.Close()
 	for _, name := range []string{"a", "b"} {
-		slot := s.Vault().Slot(name).For("https://" + name + ".test")
-		l, err := slot.Lock(t.Context(), time.Second)
+		entry := s.Vault().Entry(name).For("https://" + name + ".test")
+		l, err := entry.Lock(t.Context(), time.Second)
 		require.NoError(t, err)
-		require.NoError(t, slot.SetSecret([]byte("of "+name)))
+		require.NoError(t, entry.SetSecret([]byte("of "+name)))
 		require.NoError(t, l.Release())
 	}
-	b := s.Vault().Slot("b").For("https://b.test")
+	b := s.Vault().Entry("b").For("https://b.test")
 	text, err := b.Secret()
 	require.NoError(t, err)
 	require.Equal(t, "of b", string(text), "control")
@@ -241,7 +241,7 @@ func TestSecretsAreBound(t *testing.T) {
 	require.NoError(t, err)
 	_, err = b.Secret()
 	require.ErrorIs(t, err, state.ErrBound)
-	_, err = s.Vault().Slot("a").For("https://b.test").Secret()
+	_, err = s.Vault().Entry("a").For("https://b.test").Secret()
 	require.ErrorIs(t, err, state.ErrBound)
 	sealed, err := state.Seal(o.Keys, []byte("of an older version"))
 	require.NoError(t, err)

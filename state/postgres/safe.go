@@ -41,7 +41,7 @@ func (f safe) Lock(ctx context.Context, name string, wait time.Duration) (state.
 		return nil, err
 	}
 	f.s.mu.Lock()
-	f.s.slotLeases[name] = l
+	f.s.entryLeases[name] = l
 	f.s.mu.Unlock()
 	return l, nil
 }
@@ -51,7 +51,7 @@ func leaseOf(name string) string { return "token " + name }
 const safeTime = 20 * time.Second
 
 // Read implements [state.Safe].
-func (f safe) Read(name string, what state.Entry) (text []byte, err error) {
+func (f safe) Read(name string, what state.Part) (text []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), safeTime)
 	defer cancel()
 	err = f.s.read(ctx, func(pool *pgxpool.Pool) error {
@@ -62,7 +62,7 @@ func (f safe) Read(name string, what state.Entry) (text []byte, err error) {
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read credential: %w", err)
-	case text == nil || what == state.EntryNote:
+	case text == nil || what == state.PartNote:
 		return text, nil
 	}
 	if text, err = f.open(text); err != nil {
@@ -87,14 +87,14 @@ func (f safe) seal(text []byte) ([]byte, error) {
 
 // Write implements [state.Safe]. It changes nothing if this process has lost the lock, for example because it was
 // suspended. Invariant 13
-func (f safe) Write(name string, what state.Entry, text []byte, step func(string)) error {
+func (f safe) Write(name string, what state.Part, text []byte, step func(string)) error {
 	f.s.mu.Lock()
-	l := f.s.slotLeases[name]
+	l := f.s.entryLeases[name]
 	f.s.mu.Unlock()
 	if l == nil {
 		return fmt.Errorf("write credential %s: its lock is not held", name)
 	}
-	if what == state.EntrySecret && len(text) > 0 {
+	if what == state.PartSecret && len(text) > 0 {
 		var err error
 		if text, err = f.seal(text); err != nil {
 			return fmt.Errorf("write credential: %w", err)
@@ -122,8 +122,8 @@ func (f safe) Write(name string, what state.Entry, text []byte, step func(string
 	return nil
 }
 
-func column(what state.Entry) string {
-	if what == state.EntrySecret {
+func column(what state.Part) string {
+	if what == state.PartSecret {
 		return "secret"
 	}
 	return "note"

@@ -54,10 +54,10 @@ type Store struct {
 	schema string
 	clock  clock
 
-	mu         sync.Mutex
-	pool       *pgxpool.Pool
-	migrated   bool              // the schema has the version that this program needs
-	slotLeases map[string]*lease // leases on slots of the vault, by name
+	mu          sync.Mutex
+	pool        *pgxpool.Pool
+	migrated    bool              // the schema has the version that this program needs
+	entryLeases map[string]*lease // leases on slots of the vault, by name
 }
 
 var _ state.Store = (*Store)(nil)
@@ -68,7 +68,7 @@ func New(o Options) *Store {
 	if err != nil {
 		host = "unknown host"
 	}
-	return &Store{o: o, me: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]), clock: clock{base: time.Now()}, slotLeases: map[string]*lease{}}
+	return &Store{o: o, me: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]), clock: clock{base: time.Now()}, entryLeases: map[string]*lease{}}
 }
 
 const (

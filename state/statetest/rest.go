@@ -108,18 +108,18 @@ func count(t *testing.T, n state.Notes) {
 func vault(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, a, b := t.Context(), opened(t, open), opened(t, open)
 	require.NoError(t, a.Vault().Check())
-	s := a.Vault().Slot("login-1")
+	s := a.Vault().Entry("login-1")
 	text, err := s.Secret()
 	require.NoError(t, err)
 	require.Empty(t, text)
 	l, err := s.Lock(ctx, 0)
 	require.NoError(t, err)
-	_, err = b.Vault().Slot("login-1").Lock(ctx, 10*time.Millisecond)
+	_, err = b.Vault().Entry("login-1").Lock(ctx, 10*time.Millisecond)
 	require.ErrorIs(t, err, state.ErrLocked)
 	for _, want := range []string{"first", "second, which is longer", "3"} {
 		require.NoError(t, s.SetSecret([]byte(want)))
 		require.NoError(t, s.SetNote([]byte("note of "+want)))
-		text, err = b.Vault().Slot("login-1").Secret()
+		text, err = b.Vault().Entry("login-1").Secret()
 		require.NoError(t, err)
 		require.Equal(t, want, string(text))
 	}
@@ -128,13 +128,13 @@ func vault(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, "note of 3", string(text))
 	require.NoError(t, l.Release())
 	require.NotEmpty(t, s.Where())
-	_, err = a.Vault().Slot("../login-1").Lock(ctx, 0)
-	require.ErrorContains(t, err, "is not a valid slot name")
+	_, err = a.Vault().Entry("../login-1").Lock(ctx, 0)
+	require.ErrorContains(t, err, "is not a valid entry name")
 
 	// Only one process at a time changes the secret, so each change is based on the one before.
 	var wg sync.WaitGroup
 	for i := range 4 {
-		slot := []state.Store{a, b}[i%2].Vault().Slot("rotated")
+		slot := []state.Store{a, b}[i%2].Vault().Entry("rotated")
 		wg.Go(func() {
 			for range 2 {
 				l, err := slot.Lock(ctx, time.Minute)
@@ -147,7 +147,7 @@ func vault(t *testing.T, _ Rig, open func() state.Store) {
 		})
 	}
 	wg.Wait()
-	text, err = a.Vault().Slot("rotated").Secret()
+	text, err = a.Vault().Entry("rotated").Secret()
 	require.NoError(t, err)
 	require.Equal(t, "xxxxxxxx", string(text))
 }

@@ -135,7 +135,7 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 		return wire.Rotating(a.Token, a.reread), a.Token, nil
 	case a.Login != nil:
 		// Sources that sign in as the same user share one token, because each sign-in ends the user's other sessions.
-		slot := as.vault.Slot("login-" + digest(at.BaseURL, a.Login.Email)).For(originOf(at))
+		slot := as.vault.Entry("login-" + digest(at.BaseURL, a.Login.Email)).For(originOf(at))
 		return wire.NewLogin(a.Login.Email, a.Login.Password, slot), wire.Secret("login " + originOf(at) + " " + a.Login.Email), nil
 	case a.OAuth != nil:
 		return as.oauth(a.OAuth, at)
@@ -156,7 +156,7 @@ func (as *accounts) oauth(o *OAuth, at *Surface) (wire.Credential, wire.Secret, 
 		ClientID: o.ClientID, ClientSecret: o.ClientSecret, ClientAuth: o.ClientAuth,
 		Issuer: o.Issuer, AuthorizeURL: o.AuthorizeURL, TokenURL: o.TokenURL, RevokeURL: o.RevokeURL, DeviceURL: o.DeviceURL,
 		AuthorizeParams: o.AuthorizeParams, RedirectURI: o.RedirectURI, Grace: o.RefreshGrace, Scopes: as.c.Scopes(as.source.Name, surface),
-		Slot: as.vault.Slot("oauth-" + as.source.Name + "-" + digest(words...)).For(originOf(at)),
+		Entry: as.vault.Entry("oauth-" + as.source.Name + "-" + digest(words...)).For(originOf(at)),
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("open source %s: %w", as.source.Name, err)

@@ -208,7 +208,7 @@ func (o *Opener) maskKey(c *config.Config) (key string, made bool, where string,
 		key, made, err = state.MaskKey(where)
 		return key, made, where, err
 	}
-	slot := o.State(c).Vault().Slot("mask-key")
-	key, made, err = state.MaskKeyIn(slot)
-	return key, made, slot.Where(), err
+	entry := o.State(c).Vault().Entry("mask-key")
+	key, made, err = state.MaskKeyIn(entry)
+	return key, made, entry.Where(), err
 }
