@@ -44,7 +44,7 @@ sources:
     v2: {base_url: "%[1]s", auth: {api_key: %[2]s}, plan: pro}
     app: {base_url: "%[1]s", auth: {token: %[3]s}, rate: 200/s}
 destinations:
-  warehouse: "duckdb:%[4]s"
+  warehouse: "duckdb:%[4]s?block_size=16384" # many small tables
 pipelines:
   demo: {from: main, to: warehouse}
 state: "%[5]s"

@@ -38,8 +38,8 @@ func duckdbKind() open.Kind {
 	}
 }
 
-// openDuckDB opens duckdb:PATH, with the options ?memory_limit=512MB, threads=2, wait_lock=30s and
-// storage_version=v1.0.0.
+// openDuckDB opens duckdb:PATH, with the options ?memory_limit=512MB, threads=2, wait_lock=30s, storage_version=v1.0.0
+// and block_size=16384.
 func openDuckDB(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
 		return nil, failure.Usage("", "a DuckDB destination does not support the key schema")
@@ -47,6 +47,7 @@ func openDuckDB(ctx context.Context, opener *open.Opener, d config.Destination) 
 	path, query := open.FilePath(d)
 	o := duckdb.Options{Path: path, Mode: d.Mode, Log: opener.Log, Step: opener.Step}
 	if err := options(query, map[string]func(string) error{
+		"block_size":      countOption(&o.BlockSize),
 		"memory_limit":    textOption(&o.MemoryLimit),
 		"storage_version": textOption(&o.StorageVersion),
 		"threads":         countOption(&o.Threads),

@@ -24,7 +24,12 @@ func (d *DB) create(ctx context.Context) error {
 	e := d.window.engine
 	fresh := filepath.Join(e.temp, freshName)
 	defer os.Remove(fresh)
-	for _, q := range []string{attachSQL(fresh, "fresh", d.o, writing), "DETACH fresh"} {
+	for _, q := range []string{
+		// An existing file keeps its block size, and the engine refuses to attach it with another one. So only this
+		// statement has the size.
+		fmt.Sprintf("ATTACH %s AS fresh (STORAGE_VERSION %s, BLOCK_SIZE %d)", literal(fresh), literal(d.o.StorageVersion), d.o.BlockSize),
+		"DETACH fresh",
+	} {
 		if err := e.write.Exec(ctx, q); err != nil {
 			return err
 		}

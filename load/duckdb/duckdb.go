@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"math/bits"
 	"os"
 	"runtime"
 
@@ -47,6 +48,12 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	if o.StorageVersion == "" {
 		o.StorageVersion = defaultStorageVersion
+	}
+	if o.BlockSize == 0 {
+		o.BlockSize = defaultBlockSize
+	}
+	if b := o.BlockSize; b < 16<<10 || b > 256<<10 || bits.OnesCount(uint(b)) != 1 {
+		return nil, fmt.Errorf("open %s: block size %d: want a power of 2 from 16384 to 262144", o.Path, b)
 	}
 	if o.Threads == 0 {
 		// The engine's threads spin while only one of them has work, which is most of the time during a commit. So one

@@ -55,7 +55,7 @@ func (d *DB) withoutLog(ctx context.Context, m mode, cause error) error {
 			return errors.Join(cause, err)
 		}
 	}
-	if err := d.window.engine.write.Exec(ctx, attachSQL(d.o.Path, "db", d.o, m)); err != nil {
+	if err := d.window.engine.write.Exec(ctx, attachSQL(d.o, m)); err != nil {
 		return errors.Join(cause, os.Rename(aside, log))
 	}
 	d.o.Log.Error("cannot replay the log of the database, moved it aside; the next run reads its rows again",

@@ -185,7 +185,7 @@ func (d *DB) attachAs(ctx context.Context, m mode) error {
 			return fmt.Errorf("open %s: %w", d.o.Path, err)
 		}
 	}
-	err := d.window.engine.write.Exec(ctx, attachSQL(d.o.Path, "db", d.o, m))
+	err := d.window.engine.write.Exec(ctx, attachSQL(d.o, m))
 	if err != nil && !locked(err) {
 		err = fmt.Errorf("open %s: %w", d.o.Path, err)
 		if ctx.Err() == nil && unreadableLog(err) {
@@ -201,8 +201,8 @@ func (d *DB) attachAs(ctx context.Context, m mode) error {
 	return err
 }
 
-func attachSQL(path, name string, o Options, m mode) string {
-	q := "ATTACH " + literal(path) + " AS " + name
+func attachSQL(o Options, m mode) string {
+	q := "ATTACH " + literal(o.Path) + " AS db"
 	switch {
 	case m == reading:
 		q += " (READ_ONLY)"
