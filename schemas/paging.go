@@ -38,7 +38,7 @@ const (
 	RoleConstant  Role = "constant"  // unrelated to paging
 )
 
-// The families of paging parameters. All parameters of a family have the same meaning. Each type of paging is a family.
+// The meanings of paging parameters. Each type of paging is a meaning of its parameter.
 const (
 	ParamPage    = "page"     // number of the page
 	ParamOffset  = "offset"   // index of the page's first record
@@ -60,7 +60,7 @@ type Vocabulary struct {
 	Words
 	roles      map[string]Role
 	headers    map[string]Role
-	parameters map[string]map[string]bool // folded, by family
+	parameters map[string]map[string]bool // folded, by meaning
 }
 
 // Names is a list of names, the usual ones first.
@@ -117,7 +117,7 @@ type Words struct {
 		Type       string
 		Parameters Names
 	} `yaml:"pagers"`
-	Families    map[string]Names              `yaml:"parameters"`
+	Meanings    map[string]Names              `yaml:"parameters"`
 	Sorts       Names                         // query parameters that request an order; %s stands for the field
 	SentTokens  map[string]Names              `yaml:"token_parameters"`
 	PageObjects Names                         `yaml:"page_objects"` // a token inside such an object may also be sent as page[cursor]
@@ -143,12 +143,12 @@ func parseVocabulary(text []byte) (*Vocabulary, error) {
 		return nil, fmt.Errorf("read paging vocabulary: %w", err)
 	}
 	for _, p := range v.PagerTypes {
-		v.Families[p.Type] = p.Parameters
+		v.Meanings[p.Type] = p.Parameters
 	}
-	for family, names := range v.Families {
-		v.parameters[family] = map[string]bool{}
+	for meaning, names := range v.Meanings {
+		v.parameters[meaning] = map[string]bool{}
 		for _, name := range names {
-			v.parameters[family][FoldName(name)] = true
+			v.parameters[meaning][FoldName(name)] = true
 		}
 	}
 	for _, names := range []Names{v.States, v.Beside, v.Ignored} {

@@ -75,18 +75,18 @@ func (v *Vocabulary) Pagers() []string {
 	return all
 }
 
-// Parameters returns the request parameters of a family, the usual ones first.
-func (v *Vocabulary) Parameters(family string) []string { return v.Families[family] }
+// Parameters returns the request parameters with a meaning, such as [ParamPage], the usual ones first.
+func (v *Vocabulary) Parameters(meaning string) []string { return v.Meanings[meaning] }
 
-// Parameter reports whether a request parameter belongs to a family, in any spelling.
-func (v *Vocabulary) Parameter(family, name string) bool {
-	return v.parameters[family][FoldName(name)]
+// Parameter reports whether a request parameter has a meaning, in any spelling.
+func (v *Vocabulary) Parameter(meaning, name string) bool {
+	return v.parameters[meaning][FoldName(name)]
 }
 
-// Spellings returns the parameters of a family whose folded name is that of name, the usual ones first.
-func (v *Vocabulary) Spellings(family, name string) []string {
+// Spellings returns the parameters with a meaning whose folded name is that of name, the usual ones first.
+func (v *Vocabulary) Spellings(meaning, name string) []string {
 	word := FoldName(name)
-	return slices.DeleteFunc(slices.Clone(v.Families[family]), func(p string) bool { return FoldName(p) != word })
+	return slices.DeleteFunc(slices.Clone(v.Meanings[meaning]), func(p string) bool { return FoldName(p) != word })
 }
 
 // TokenParameters returns the request parameters that may send a token. The name is that of the token in the answer.

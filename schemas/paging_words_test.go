@@ -50,7 +50,7 @@ func TestVocabularyWords(t *testing.T) {
 	} {
 		require.NotEmpty(t, names, what)
 	}
-	for _, family := range []string{ParamPage, ParamOffset, ParamSince, ParamLater, ParamEarlier, ParamRecord, ParamChange, ParamToken, ParamLink, ParamSize} {
-		require.NotEmpty(t, v.Parameters(family), family)
+	for _, meaning := range []string{ParamPage, ParamOffset, ParamSince, ParamLater, ParamEarlier, ParamRecord, ParamChange, ParamToken, ParamLink, ParamSize} {
+		require.NotEmpty(t, v.Parameters(meaning), meaning)
 	}
 }

@@ -91,9 +91,9 @@ type Claim struct {
 	Suspect  bool          // true: claim one suspect unit; false: claim units that are not suspect; see [Unit.Suspect]
 }
 
-// ErrTaken is returned if a unit no longer belongs to the worker: the unit was canceled, or another worker has
-// claimed it. The worker must stop working on it.
-var ErrTaken = errors.New("unit is no longer this worker's")
+// ErrTaken is returned if a unit or a slot of a schedule no longer belongs to this process: the unit was canceled, or
+// another process has claimed the unit or the slot. This process must stop working on it.
+var ErrTaken = errors.New("no longer belongs to this process")
 
 // ErrUnderWay is returned if a unit cannot be added, because it has not ended in another run. It is an [ErrLocked].
 var ErrUnderWay = fmt.Errorf("a run of the pipeline has not ended: %w", ErrLocked)

@@ -35,13 +35,13 @@ func (g moment) groups(e *evidence) [][]Candidate {
 	rows := records.RowsOf(e.First.Doc, f)
 	var known, others [][]Candidate
 	for _, field := range momentFields(rows) {
-		family := schemas.ParamLater
+		meaning := schemas.ParamLater
 		if records.Trend(rows, field) == records.Falling {
-			family = schemas.ParamEarlier
+			meaning = schemas.ParamEarlier
 		}
 		value := jsondoc.TextOf([]byte(rows[len(rows)-1][field]))
 		var rest []Candidate
-		names := slices.DeleteFunc(slices.Clone(schemas.Paging().Parameters(family)), func(name string) bool { return aboutOtherTime(name, field) })
+		names := slices.DeleteFunc(slices.Clone(schemas.Paging().Parameters(meaning)), func(name string) bool { return aboutOtherTime(name, field) })
 		for _, c := range e.withMember(g, names, field, value) {
 			if slices.Contains(e.takes, c.at.Param) {
 				known = append(known, []Candidate{c})

@@ -14,10 +14,10 @@ const maxLimit = 1000
 func paging(o Operation) schemas.Pagination {
 	var p schemas.Pagination
 	size := query(o, schemas.ParamSize)
-	for _, way := range []struct{ kind, family string }{
+	for _, way := range []struct{ kind, meaning string }{
 		{"page", schemas.ParamPage}, {"offset", schemas.ParamOffset}, {"cursor", schemas.ParamToken}, {"since_id", schemas.ParamSince},
 	} {
-		if found := query(o, way.family); found != nil && p.Type == "" {
+		if found := query(o, way.meaning); found != nil && p.Type == "" {
 			p.Type, p.Page = way.kind, found.Name
 		}
 	}
@@ -30,13 +30,13 @@ func paging(o Operation) schemas.Pagination {
 	return p
 }
 
-// families are the kinds of paging parameters.
-var families = []string{schemas.ParamPage, schemas.ParamOffset, schemas.ParamToken, schemas.ParamSince, schemas.ParamSize}
+// meanings are those of the paging parameters that a document may have.
+var meanings = []string{schemas.ParamPage, schemas.ParamOffset, schemas.ParamToken, schemas.ParamSince, schemas.ParamSize}
 
-// query returns the query parameter of a family, such as the one for the page number. If there are several, it
+// query returns the query parameter with a meaning, such as the number of the page. If there are several, it
 // returns the one with the most usual name.
-func query(o Operation, family string) *Param {
-	for _, name := range schemas.Paging().Parameters(family) {
+func query(o Operation, meaning string) *Param {
+	for _, name := range schemas.Paging().Parameters(meaning) {
 		i := slices.IndexFunc(o.Params, func(p Param) bool { return p.In == "query" && schemas.FoldName(p.Name) == schemas.FoldName(name) })
 		if i >= 0 {
 			return &o.Params[i]
@@ -47,7 +47,7 @@ func query(o Operation, family string) *Param {
 
 // pages reports whether a parameter selects a page or sets its size.
 func pages(name string) bool {
-	return slices.ContainsFunc(families, func(f string) bool { return schemas.Paging().Parameter(f, name) })
+	return slices.ContainsFunc(meanings, func(m string) bool { return schemas.Paging().Parameter(m, name) })
 }
 
 // actions are words at the end of paths whose requests do something, or return no records.

@@ -351,11 +351,11 @@ func (f *falseAlarms) add(o serverOutcome) {
 	if f.plain == nil {
 		f.plain, f.refused = map[string]int{}, map[string]int{}
 	}
-	family := o.Spec.Family()
-	f.plain[family]++
+	way := o.Spec.Way()
+	f.plain[way]++
 	if !o.claims() {
-		f.refused[family]++
-		f.examples = append(f.examples, fmt.Sprintf("seed %d, run %d, %s: %s %s: %s %v", o.Spec.Seed, o.Run, family, o.Report.Status, o.Report.Verdict, o.Report.Reasons, o.Report.Err))
+		f.refused[way]++
+		f.examples = append(f.examples, fmt.Sprintf("seed %d, run %d, %s: %s %s: %s %v", o.Spec.Seed, o.Run, way, o.Report.Status, o.Report.Verdict, o.Report.Reasons, o.Report.Err))
 	}
 }
 
@@ -364,9 +364,9 @@ const mostFalseAlarms = 0.25
 func (f *falseAlarms) hold(t *testing.T) {
 	t.Helper()
 	plain, refused := 0, 0
-	for _, family := range slices.Sorted(maps.Keys(f.plain)) {
-		plain, refused = plain+f.plain[family], refused+f.refused[family]
-		t.Logf("%-7s %4d readings of correct lists, %3d refused (%.1f %%)", family, f.plain[family], f.refused[family], 100*float64(f.refused[family])/float64(f.plain[family]))
+	for _, way := range slices.Sorted(maps.Keys(f.plain)) {
+		plain, refused = plain+f.plain[way], refused+f.refused[way]
+		t.Logf("%-7s %4d readings of correct lists, %3d refused (%.1f %%)", way, f.plain[way], f.refused[way], 100*float64(f.refused[way])/float64(f.plain[way]))
 	}
 	t.Logf("all     %4d readings of correct lists, %3d refused (%.1f %%)", plain, refused, 100*float64(refused)/float64(plain))
 	if os.Getenv("PENSTOCK_TEST_ALARMS") != "" {

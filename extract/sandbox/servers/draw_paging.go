@@ -2,7 +2,7 @@ package servers
 
 import "slices"
 
-var families = []struct {
+var ways = []struct {
 	name   string
 	weight int
 	draw   func(*drawer)
@@ -21,11 +21,11 @@ var families = []struct {
 func (d *drawer) paging() {
 	d.Unknown = pick(d, "", "", "", "", UnknownRefuse, UnknownFilter)
 	sum := 0
-	for _, f := range families {
+	for _, f := range ways {
 		sum += f.weight
 	}
 	n := d.IntN(sum)
-	for _, f := range families {
+	for _, f := range ways {
 		if n -= f.weight; n < 0 {
 			f.draw(d)
 			return

@@ -2,8 +2,8 @@ package servers
 
 import "slices"
 
-// Family returns the kind of paging, or "link" if answers hold the address of the next page.
-func (s Spec) Family() string {
+// Way returns the kind of paging, or "link" if answers hold the address of the next page.
+func (s Spec) Way() string {
 	for _, g := range s.Signals {
 		switch g.Says {
 		case "next url", "next links", "next object", "next header":
@@ -22,7 +22,7 @@ func (s Spec) Plain() bool {
 		return false
 	case r.Twice > 0, r.Nulls > 0, r.Hidden > 0, r.Odd == OddTab, r.Key == "", r.Order == OrderTies, s.Edits.Rekey > 0:
 		return false
-	case s.Paging.Kind == KindToken && !slices.Contains(usualTokens, s.Paging.Param) && s.Family() != "link":
+	case s.Paging.Kind == KindToken && !slices.Contains(usualTokens, s.Paging.Param) && s.Way() != "link":
 		return false // a reader cannot find the token's parameter
 	case r.Count == 0, r.Count <= s.Edits.Delete:
 		return false // an empty list does not show how it is paged

@@ -12,12 +12,12 @@ import (
 
 func TestDrawnNamesAreInVocabulary(t *testing.T) {
 	v := schemas.Paging()
-	for kind, family := range map[string][]string{
+	for kind, meanings := range map[string][]string{
 		"page": {schemas.ParamPage}, "offset": {schemas.ParamOffset}, "token": {schemas.ParamToken}, "keyset": {schemas.ParamSince, schemas.ParamToken}, "size": {schemas.ParamSize}, "moment": {schemas.ParamLater},
 	} {
 		require.NotEmpty(t, v.Sandbox[kind], kind)
 		for _, name := range v.Sandbox[kind] {
-			require.True(t, slices.ContainsFunc(family, func(f string) bool { return slices.Contains(v.Parameters(f), name) }), "%s %s", kind, name)
+			require.True(t, slices.ContainsFunc(meanings, func(f string) bool { return slices.Contains(v.Parameters(f), name) }), "%s %s", kind, name)
 		}
 	}
 	for kind, roles := range map[string][]schemas.Role{

@@ -77,8 +77,8 @@ func (g *Governor) time(i instant) time.Time {
 	return time.Now().Add(i.sub(g.now())).Round(0)
 }
 
-// lookAgain is the longest wait if another process may end the wait earlier.
-const lookAgain = 20 * time.Millisecond
+// longestWait is the longest wait while another process may end it earlier.
+const longestWait = 20 * time.Millisecond
 
 // What a request waits for. The reasons of the gate come in addition.
 const (
@@ -136,7 +136,7 @@ func (g *Governor) try(maxWait time.Duration) (p *Permit, wait time.Duration, er
 	broken := g.with(func(r *record, now instant) bool {
 		p, wait, err = g.decide(r, now, maxWait)
 		if p == nil && g.file != nil && g.waiting != waitsForPace && r.shared(g.id) {
-			wait = min(wait, lookAgain)
+			wait = min(wait, longestWait)
 		}
 		return p != nil
 	})

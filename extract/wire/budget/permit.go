@@ -80,7 +80,7 @@ func (p *Permit) replace(r *record, now instant, maxWait time.Duration) (wait ti
 	}
 	got, wait, err := g.reserve(r, now, maxWait)
 	if got == nil {
-		return min(max(wait, time.Microsecond), lookAgain), err
+		return min(max(wait, time.Microsecond), longestWait), err
 	}
 	g.tell(r, report{outcome: expired, settles: true, noted: p.grant.noted, at: now})
 	p.grant = *got
