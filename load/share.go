@@ -85,6 +85,43 @@ func (p SourcePart) Scan(ctx context.Context, table string, columns []string, vi
 	return p.ScanOf(ctx, p.Source, table, columns, visit)
 }
 
+// Survey implements [Surveyor], if the destination does.
+func (p SourcePart) Survey(ctx context.Context, streams []Surveyed) error {
+	by, able := p.Destination.(Surveyor)
+	if !able {
+		return fmt.Errorf("survey: %w", errors.ErrUnsupported)
+	}
+	streams = slices.Clone(streams)
+	for i := range streams {
+		streams[i].Key.Source = p.Source
+	}
+	return by.Survey(ctx, streams)
+}
+
+// SurveyOf implements [Surveyor].
+func (p SourcePart) SurveyOf(k state.Key) (StreamSurvey, bool) {
+	by, able := p.Destination.(Surveyor)
+	if !able {
+		return StreamSurvey{}, false
+	}
+	k.Source = p.Source
+	s, ok := by.SurveyOf(k)
+	s.Tables = slices.Clone(s.Tables)
+	for i := range s.Tables {
+		s.Tables[i].Columns = unshared(s.Tables[i].Columns)
+	}
+	return s, ok
+}
+
+// Settle implements [Surveyor].
+func (p SourcePart) Settle(ctx context.Context, all []Settlement) []error {
+	all = slices.Clone(all)
+	for i := range all {
+		all[i].Key.Source = p.Source
+	}
+	return p.Destination.(Surveyor).Settle(ctx, all)
+}
+
 // Shared reports whether a table with these columns is shared by several sources.
 func Shared(s *arrow.Schema) bool { return s != nil && s.HasField(schemas.ColSource) }
 

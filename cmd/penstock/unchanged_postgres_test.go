@@ -6,7 +6,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
@@ -49,8 +48,8 @@ func TestUnchangedRunIsCheap(t *testing.T) {
 
 // Bounds of what a run over all streams without a change does in Postgres. A slow machine needs a few more commits.
 const (
-	mostStatements = 200
-	mostCommits    = 12
+	mostStatements = 250
+	mostCommits    = 16
 	mostWAL        = 200 << 10
 )
 
@@ -79,16 +78,7 @@ type serverWork struct{ statements, commits, wal int }
 // runUnchanged measures one run.
 func runUnchanged(t *testing.T, p *platform, c *pgx.Conn) serverWork {
 	t.Helper()
-	const wal = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::int"
-	const calls = "SELECT coalesce(sum(calls), 0)::int FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
-	_, err := c.Exec(t.Context(), "SELECT pg_stat_statements_reset()")
-	require.NoError(t, err)
-	begun, used, before := time.Now(), cpu(), count(t, c, wal)
-	runAll(t, p)
-	used = cpu() - used
-	did := serverWork{wal: count(t, c, wal) - before, statements: count(t, c, calls), commits: count(t, c, calls+" AND query = 'COMMIT'")}
-	t.Logf("%d statements, %d commits, %d KB of WAL; %.2f s of CPU in %v", did.statements, did.commits, did.wal>>10, used, time.Since(begun))
-	return did
+	return measureServer(t, c, func() { runAll(t, p) })
 }
 
 // unchangedFigures measures what a run over all streams without a change does in Postgres.

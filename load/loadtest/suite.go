@@ -102,6 +102,7 @@ func sharedCases() []testCase {
 		{"sources side by side", testNeighbours},
 		{"own tables of sources side by side", testNeighbourLedger},
 		{"many sources commit at once", testNeighbourRace},
+		{"a survey of shared tables", testSurveyNeighbours},
 		{"shared and unshared do not mix", testUnshared},
 	}
 }

@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"errors"
+	"strconv"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -210,4 +211,49 @@ func testSettleEach(t *testing.T, d Driver) {
 	at, err := b.dest.Cursor(t.Context(), other)
 	require.NoError(t, err)
 	require.EqualValues(t, `{"n":9}`, at)
+}
+
+// testSurveyNeighbours surveys and settles the streams of two sources that share a table.
+func testSurveyNeighbours(t *testing.T, d Driver) {
+	if !sharing(t, d) {
+		t.Skip("tables cannot be shared")
+	}
+	_, all := workspaces(t, d, "ann", "bob")
+	rows := [][]string{{"ann"}, {"ann", "bea"}}
+	for i, b := range all {
+		var put1 []Row
+		for n, name := range rows[i] {
+			put1 = append(put1, person(b.pass.Run, n, strconv.Itoa(n), name))
+		}
+		b.commit(load.Sweep{}, put{people, put1})
+		s := b.survey(load.Surveyed{Key: b.key, Table: "people", Columns: []string{"name"}})
+		st, ok := s.SurveyOf(b.key)
+		require.True(t, ok)
+		tables, err := b.dest.Tables(t.Context(), "people")
+		require.NoError(t, err)
+		require.Equal(t, tables, st.Tables)
+		at, err := b.dest.StreamState(t.Context(), b.key, "people")
+		require.NoError(t, err)
+		require.Equal(t, at, st.State)
+		require.Equal(t, digestOf(t, people, put1...), st.Digest)
+		require.ElementsMatch(t, rows[i], textsOf(t, st.Current, "name"))
+	}
+	for i, b := range all {
+		b.run(2)
+		c, err := load.Rows(load.Certificates, []any{b.pass.Run, b.key.Pipeline, b.key.Stream, noon, "proven", `[]`, 1, 1, 0, 1, 0, 0, 0, 1, 1})
+		require.NoError(t, err)
+		errs := b.dest.(load.Surveyor).Settle(t.Context(), []load.Settlement{{Key: b.key, Expected: b.cursor, Next: `{"n":9}`, Pass: b.pass, Rows: []load.OwnRows{{Table: load.Certificates, Batch: c}}}})
+		c.Release()
+		require.NoError(t, errs[0])
+		for j, other := range all {
+			at, err := other.dest.Cursor(t.Context(), other.key)
+			require.NoError(t, err)
+			require.Equal(t, j <= i, at == `{"n":9}`)
+			certificates := 0
+			if j <= i {
+				certificates = 1
+			}
+			require.Len(t, other.driver.Rows(t, other.dest, load.Certificates.Name), certificates)
+		}
+	}
 }

@@ -105,6 +105,9 @@ func (s *sharedPart) Close() error { return s.whole.Close() }
 // Pooled returns the whole destination, from which this part was taken.
 func (s *sharedPart) Pooled() load.Destination { return s.whole }
 
+// Part returns the part of the source.
+func (s *sharedPart) Part() load.Destination { return s.Destination }
+
 // Part opens the part of a source in a destination.
 func (o *Opener) Part(ctx context.Context, c *config.Config, d config.Destination, source string) (load.Destination, error) {
 	dest, err := o.Destination(ctx, c, d.For(source))

@@ -32,7 +32,7 @@ const (
 // waiting is a settlement in the queue.
 type waiting struct {
 	load.Settlement
-	to   load.Surveyor
+	to   *surveyedDestination
 	done chan error
 }
 
@@ -131,7 +131,7 @@ func (q *settleQueue) arm() {
 
 // flush starts to commit the waiting settlements, in one transaction per destination. The caller holds q.mu.
 func (q *settleQueue) flush() {
-	all := map[load.Surveyor][]*waiting{}
+	all := map[*surveyedDestination][]*waiting{}
 	for _, w := range q.waiting {
 		all[w.to] = append(all[w.to], w)
 	}
@@ -147,7 +147,7 @@ func (q *settleQueue) flush() {
 				settlements[i] = w.Settlement
 			}
 			errs := make([]error, len(group))
-			if err := Guard("settle", func() error { errs = to.Settle(q.ctx, settlements); return nil }); err != nil {
+			if err := Guard("settle", func() error { errs = to.by.Settle(q.ctx, settlements); return nil }); err != nil {
 				for i := range errs {
 					errs[i] = err
 				}
@@ -162,7 +162,7 @@ func (q *settleQueue) flush() {
 
 // settle queues a settlement, and returns when the commit that includes it has ended, or ctx. It gives the slot of the
 // stream back, so that another stream is read meanwhile. The next pass of the stream takes a slot again.
-func (q *settleQueue) settle(ctx context.Context, s *slot, to load.Surveyor, of load.Settlement) error {
+func (q *settleQueue) settle(ctx context.Context, s *slot, to *surveyedDestination, of load.Settlement) error {
 	w := &waiting{Settlement: of, to: to, done: make(chan error, 1)}
 	for _, r := range of.Rows {
 		r.Batch.Retain()

@@ -23,10 +23,11 @@ import (
 // some minutes, until a transaction of this process has changed the stream.
 type surveyedDestination struct {
 	load.Destination
-	by    load.Surveyor
-	of    map[string]state.Key // streams by root table
-	until time.Time
-	now   func() time.Time
+	by     load.Surveyor
+	source string               // the source whose rows the destination shows, if several share its tables
+	of     map[string]state.Key // streams by root table
+	until  time.Time
+	now    func() time.Time
 
 	mu   sync.Mutex
 	left map[state.Key]bool // streams that no longer use the survey
@@ -64,11 +65,12 @@ func (r *run) survey(ctx context.Context) {
 	}
 	r.Destinations = slices.Clone(r.Destinations)
 	for i, d := range r.Destinations {
-		by, able := whole(d.Destination).(load.Surveyor)
+		by, able := part(d.Destination).(load.Surveyor)
 		if !able || r.health.leftOut(d.Name) != nil {
 			continue
 		}
-		s := &surveyedDestination{Destination: d.Destination, by: by, of: map[string]state.Key{}, left: map[state.Key]bool{}, until: r.Now().Add(surveyAge), now: r.Now}
+		one, _ := by.(load.SourcePart)
+		s := &surveyedDestination{Destination: d.Destination, by: by, source: one.Source, of: map[string]state.Key{}, left: map[state.Key]bool{}, until: r.Now().Add(surveyAge), now: r.Now}
 		var streams []load.Surveyed
 		for _, of := range r.Streams {
 			s.of[of.Table.Name] = r.Key(of.Name)
@@ -78,6 +80,17 @@ func (r *run) survey(ctx context.Context) {
 			r.Destinations[i].Destination = s
 		}
 	}
+}
+
+// part returns the destination that a handle belongs to, or the source's part of it.
+func part(d load.Destination) load.Destination {
+	switch in := d.(type) {
+	case interface{ Part() load.Destination }:
+		return in.Part()
+	case interface{ Pooled() load.Destination }:
+		return part(in.Pooled())
+	}
+	return d
 }
 
 // whole returns the destination that a handle belongs to.
@@ -133,7 +146,9 @@ func (k *destinationRun) unchanged(p *pass, g *group) load.Tx {
 		return nil
 	}
 	of := p.run.passOf(p.stream, p.id, true)
-	if _, record, err := of.Claim.Owned(k.key, k.stored, st.State.Owner); err != nil || record {
+	key := k.key
+	key.Source = d.source
+	if _, record, err := of.Claim.Owned(key, k.stored, st.State.Owner); err != nil || record {
 		return nil
 	}
 	rows, ok := equalRows(p.stream.Table.Name, st, g)
@@ -216,7 +231,7 @@ func (x *bookkeeping) Commit(ctx context.Context, next state.Cursor) error {
 		x.p.run.verdicts.set(x.k.dest.Name, x.p.stream.Name, *x.k.ended)
 		x.p.slot.finish(len(x.p.streamRun.destinations))
 	}
-	err := x.p.slot.queue.settle(ctx, x.p.slot, x.to.by, x.of)
+	err := x.p.slot.queue.settle(ctx, x.p.slot, x.to, x.of)
 	if err != nil {
 		x.to.leave(x.of.Key)
 	}

@@ -1,0 +1,83 @@
+//go:build cgo && duckdb_arrow && unix
+
+package main
+
+import (
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
+)
+
+// TestUnchangedNights: many workspaces share the tables of one schema, and nothing changes. Each night then takes about
+// the same number of statements. On average it adds less than 83 kB of bookkeeping for each workspace: 1 MB for twelve.
+// The short form has 3 nights of 3 workspaces. PENSTOCK_TEST_TRIALS sets another number of nights, of 12 workspaces.
+func TestUnchangedNights(t *testing.T) {
+	if os.Getenv(pgtest.Env) != "" {
+		t.Skip("counting statements needs a server of the test's own")
+	}
+	nights, workspaces := 3, 3
+	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
+		nights, workspaces = n, 12
+	}
+	to := newPostgresTarget(t, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=20000")
+	w := newWorlds(t, workspaces)
+	w.configure(t, to.url(), `"*"`, `["*"]`)
+	sync := func() {
+		t.Helper()
+		code, out, errs := w.penstock(t, "sync")
+		require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
+	}
+	sync()
+	sync()
+	c := to.connect(t)
+	_, err := c.Exec(t.Context(), "CREATE EXTENSION pg_stat_statements")
+	require.NoError(t, err)
+	var all []serverWork
+	before := bookkeepingBytes(t, c)
+	for range nights {
+		did := measureServer(t, c, sync)
+		t.Logf("bookkeeping has grown by %d kB since the first night began", (bookkeepingBytes(t, c)-before)>>10)
+		require.Less(t, did.statements, workspaces*mostStatements)
+		require.Less(t, did.commits, workspaces*mostCommits)
+		require.Less(t, did.wal, workspaces*mostWAL)
+		all = append(all, did)
+	}
+	require.Less(t, bookkeepingBytes(t, c)-before, nights*workspaces*mostGrowth)
+	require.InDelta(t, all[0].statements, all[nights-1].statements, 0.2*float64(all[0].statements), "the last night is like the first")
+}
+
+// mostGrowth is the bound of the bytes that one workspace adds to penstock's own tables in a night.
+const mostGrowth = 1_000_000 / 12
+
+// bookkeepingBytes returns the size of penstock's own tables. It vacuums them before, as a server does by itself from time
+// to time.
+func bookkeepingBytes(t *testing.T, c *pgx.Conn) int {
+	t.Helper()
+	for _, table := range []string{"state", "runs", "certificates", "rejects", "conventions", "parents", "schema"} {
+		_, err := c.Exec(t.Context(), "VACUUM _penstock_"+table)
+		require.NoError(t, err)
+	}
+	return count(t, c, "SELECT sum(pg_total_relation_size(oid))::int FROM pg_class WHERE relkind = 'r' AND relname LIKE '\\_penstock\\_%'")
+}
+
+// measureServer measures what the server does while f runs.
+func measureServer(t *testing.T, c *pgx.Conn, f func()) serverWork {
+	t.Helper()
+	const wal = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0')::int"
+	const calls = "SELECT coalesce(sum(calls), 0)::int FROM pg_stat_statements WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())"
+	_, err := c.Exec(t.Context(), "SELECT pg_stat_statements_reset()")
+	require.NoError(t, err)
+	begun, used, before := time.Now(), cpu(), count(t, c, wal)
+	f()
+	used = cpu() - used
+	did := serverWork{wal: count(t, c, wal) - before, statements: count(t, c, calls), commits: count(t, c, calls+" AND query = 'COMMIT'")}
+	t.Logf("%d statements, %d commits, %d KB of WAL; %.2f s of CPU in %v", did.statements, did.commits, did.wal>>10, used, time.Since(begun))
+	return did
+}
