@@ -25,6 +25,7 @@ type Memory struct {
 	step     func(string) error
 	passes   map[state.Key]*pass
 	surveyed map[state.Key]surveyed
+	trimmed  map[string]time.Time // day up to which Trim has removed rows, by pipeline
 }
 
 type store struct {
@@ -347,6 +348,14 @@ func (m *Memory) Trim(ctx context.Context, pipeline string, tables []string, bef
 	defer func() { <-m.busy }()
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	day := before.UTC().Truncate(24 * time.Hour)
+	if m.trimmed == nil {
+		m.trimmed = map[string]time.Time{}
+	}
+	if m.trimmed[pipeline].Equal(day) {
+		return n, nil
+	}
+	m.trimmed[pipeline] = day
 	newest, kept := map[string]string{}, map[string]bool{}
 	old := func(r Row) bool {
 		at, err := time.Parse(time.RFC3339Nano, r["at"])

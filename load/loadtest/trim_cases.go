@@ -19,7 +19,7 @@ func testTrim(t *testing.T, d Driver) {
 	if !able {
 		t.Skip("the destination cannot remove old rows")
 	}
-	n, err := trimmer.Trim(t.Context(), "nightly", []string{"people"}, noon)
+	n, err := trimmer.Trim(t.Context(), "nightly", []string{"people"}, noon.AddDate(0, 0, -1))
 	require.NoError(t, err)
 	require.Zero(t, n, "before the first run")
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
@@ -46,6 +46,13 @@ func testTrim(t *testing.T, d Driver) {
 	require.Equal(t, load.Trimmed{Certificates: 1, Notes: 2}, n, "r0 has the newest certificate of no stream")
 	require.Len(t, b.driver.Rows(t, b.dest, load.Certificates.Name), 5)
 	require.Len(t, b.driver.Rows(t, b.dest, load.Changes.Name), made-2)
+	write(load.Certificates, certificate("r0", "nightly", "a", old))
+	n, err = trimmer.Trim(t.Context(), "nightly", []string{"people"}, noon)
+	require.NoError(t, err)
+	require.Zero(t, n, "the rows of the day were removed before")
+	n, err = trimmer.Trim(t.Context(), "nightly", []string{"people"}, noon.AddDate(0, 0, 1))
+	require.NoError(t, err)
+	require.EqualValues(t, 1, n.Certificates)
 	b.reopen()
 	b.run(2)
 	require.EqualValues(t, 1, b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}).Unchanged)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -28,13 +29,14 @@ type Store struct {
 	claimed   map[state.Key]claimed  // claims as last committed
 	surveyed  map[state.Key]surveyed // kept until the stream's next transaction ends; zero: unknown
 	passes    map[state.Key]*pass
-	droppable []string // tables of carried keys that are no longer needed
+	droppable []string             // tables of carried keys that are no longer needed
+	trimmed   map[string]time.Time // day up to which Trim has removed rows, by pipeline
 }
 
 // New returns a store over a database.
 func New(b Backend) *Store {
 	pooled, _ := b.(Pooled)
-	return &Store{b: b, pooled: pooled, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, surveyed: map[state.Key]surveyed{}, passes: map[state.Key]*pass{}}
+	return &Store{b: b, pooled: pooled, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, surveyed: map[state.Key]surveyed{}, passes: map[state.Key]*pass{}, trimmed: map[string]time.Time{}}
 }
 
 // position is the row of one stream in _penstock_state. Before the first commit, a stream has no row, or a row with the

@@ -18,7 +18,11 @@ const maxTrimmed = 100
 
 // Trim removes old rows of penstock's own tables; see [load.Trimmer].
 func (d *Store) Trim(ctx context.Context, pipeline string, tables []string, before time.Time) (n load.Trimmed, err error) {
-	if !d.b.Exists() {
+	day := before.UTC().Truncate(24 * time.Hour)
+	d.mu.Lock()
+	done := d.trimmed[pipeline].Equal(day)
+	d.mu.Unlock()
+	if done || !d.b.Exists() {
 		return n, nil
 	}
 	s, err := d.b.Write(ctx)
@@ -32,6 +36,9 @@ func (d *Store) Trim(ctx context.Context, pipeline string, tables []string, befo
 	if err != nil {
 		return load.Trimmed{}, fmt.Errorf("remove old certificates: %w", errors.Join(err, s.Rollback()))
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.trimmed[pipeline] = day
 	return n, nil
 }
 
