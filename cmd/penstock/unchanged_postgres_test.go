@@ -48,8 +48,8 @@ func TestUnchangedRunIsCheap(t *testing.T) {
 
 // Bounds of what a run over all streams without a change does in Postgres. A slow machine needs a few more commits.
 const (
-	mostStatements = 250
-	mostCommits    = 16
+	mostStatements = 400
+	mostCommits    = 30
 	mostWAL        = 200 << 10
 )
 

@@ -25,7 +25,7 @@ type settleQueue struct {
 }
 
 const (
-	settleAge  = 2 * time.Second
+	settleAge  = 5 * time.Second
 	settleIdle = 20 * time.Millisecond // after the last stream was read, another stream may be about to begin
 )
 
