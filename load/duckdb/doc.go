@@ -61,6 +61,9 @@ const (
 // small remainder; in both cases the next checkpoint rewrites the rows. RowGroup is two thirds of the engine's default.
 // This leaves memory to collect the next group while one is written. With pages of 1000, 500, 200 or 100 records, the
 // first commit of at least RowGroup rows has only 80 rows more.
+//
+// Half of it was measured, too, with commits of half as many rows. A million rows of 25 columns then take 14 % less CPU and
+// 12 % less memory. But four million rows of 10 columns take 21 % more CPU and an 18 % larger file.
 const RowGroup = 81_920
 
 // ErrNotBuilt is returned by [Open] in a binary that was built without DuckDB.
