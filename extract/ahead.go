@@ -13,7 +13,7 @@ import (
 type ahead[K comparable] struct {
 	c     *Client
 	s     schemas.Stream
-	fetch func(ctx context.Context, k K, take func(size int64) bool) (*answer, error)
+	fetch fetcher[K]
 
 	// following returns the request after k, whose index in the queue is i. The result ok is false if that request is
 	// not known yet.
@@ -23,10 +23,25 @@ type ahead[K comparable] struct {
 	// be nil.
 	early func(k K) *answer
 
+	// apart has requests that are not in the order of the queue. It may be nil.
+	apart apart[K]
+
 	queue    []*pending[K]
 	answered chan struct{} // receives when a request of the client has been answered
 	size     int64
 	wg       sync.WaitGroup
+}
+
+// apart makes requests in advance whose order it decides itself.
+type apart[K comparable] interface {
+	// has reports whether k was requested. If so, pending returns the request. After its answer, used(k) is called.
+	has(k K) bool
+	pending(k K) *pending[K]
+	used(k K)
+
+	// extend makes further requests. stop ends all of them.
+	extend(ctx context.Context)
+	stop()
 }
 
 type pending[K comparable] struct {
@@ -36,6 +51,7 @@ type pending[K comparable] struct {
 	bytes  int64       // size of the body, counted in Client.inFlight; an estimate until the answer arrives
 	needed atomic.Bool // take waits for this answer
 	shed   bool        // its body is too large to be read in advance
+	apart  bool        // it is a request of ahead.apart
 
 	a   *answer
 	err error
@@ -46,12 +62,17 @@ func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	for len(q.queue) > 0 && q.queue[0].key != k {
 		q.drop(0)
 	}
-	if len(q.queue) == 0 {
+	if len(q.queue) == 0 && q.apart != nil && q.apart.has(k) {
+		q.queue = append(q.queue, q.apart.pending(k))
+	} else if len(q.queue) == 0 {
 		q.start(ctx, k)
 	}
 	p := q.queue[0]
 	q.await(ctx, p)
-	if p.shed && p.err != nil {
+	if p.apart {
+		q.apart.used(k)
+	}
+	if (p.shed || p.apart) && p.err != nil {
 		rest := q.queue[1:]
 		q.c.inFlight.Add(-p.bytes)
 		q.queue = nil
@@ -100,7 +121,7 @@ func (q *ahead[K]) fill(ctx context.Context, k K) {
 	if len(q.queue) > 0 && q.queue[0].key != k {
 		q.reset()
 	}
-	if len(q.queue) == 0 {
+	if len(q.queue) == 0 && (q.apart == nil || !q.apart.has(k)) {
 		q.start(ctx, k)
 	}
 	q.extend(ctx)
@@ -110,6 +131,9 @@ func (q *ahead[K]) fill(ctx context.Context, k K) {
 // answer is late, later answers wait for it in the queue. So the queue may have twice as many requests. The size of the
 // bodies of all streams together is limited too. // Invariant 6
 func (q *ahead[K]) extend(ctx context.Context) {
+	if q.apart != nil {
+		q.apart.extend(ctx)
+	}
 	room, most := q.c.room(q.s)
 	for room > 0 && len(q.queue) > 0 && len(q.queue) < most && q.c.inFlight.Load()+q.estimate() <= q.c.maxBytes {
 		last := len(q.queue) - 1
@@ -128,9 +152,6 @@ const leastBody = 64 << 10
 func (q *ahead[K]) estimate() int64 { return max(q.size, leastBody) }
 
 func (q *ahead[K]) start(ctx context.Context, k K) {
-	if q.answered == nil {
-		q.answered = q.c.listen()
-	}
 	if q.early != nil {
 		if a := q.early(k); a != nil {
 			p := answeredAlready(k, a)
@@ -139,13 +160,22 @@ func (q *ahead[K]) start(ctx context.Context, k K) {
 			return
 		}
 	}
+	q.queue = append(q.queue, q.request(ctx, k, len(q.queue) == 0, q.fetch))
+}
+
+// fetcher sends a request. It calls take with the size of the answer.
+type fetcher[K comparable] func(ctx context.Context, k K, take func(size int64) bool) (*answer, error)
+
+func (q *ahead[K]) request(ctx context.Context, k K, needed bool, fetch fetcher[K]) *pending[K] {
+	if q.answered == nil {
+		q.answered = q.c.listen()
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	p := &pending[K]{key: k, cancel: cancel, done: make(chan struct{}), bytes: q.estimate()}
+	p.needed.Store(needed)
 	q.c.inFlight.Add(p.bytes)
-	q.queue = append(q.queue, p)
-	p.needed.Store(len(q.queue) == 1)
 	q.wg.Go(func() {
-		p.a, p.err = q.fetch(ctx, k, func(size int64) bool { return q.grow(p, size) })
+		p.a, p.err = fetch(ctx, k, func(size int64) bool { return q.grow(p, size) })
 		var size int64
 		if p.err == nil {
 			size = max(p.a.bytes, leastBody)
@@ -155,6 +185,7 @@ func (q *ahead[K]) start(ctx context.Context, k K) {
 		close(p.done)
 		q.c.wakeAll()
 	})
+	return p
 }
 
 // grow reports whether the body of p may take memory of the given size. If the body of an answer in advance is larger
@@ -176,12 +207,16 @@ func (q *ahead[K]) grow(p *pending[K], size int64) bool {
 }
 
 func (q *ahead[K]) drop(i int) {
-	p := q.queue[i]
+	q.discard(q.queue[i])
+	q.queue = append(q.queue[:i], q.queue[i+1:]...)
+}
+
+// discard ends a request and releases its answer.
+func (q *ahead[K]) discard(p *pending[K]) {
 	p.cancel()
 	<-p.done
 	q.c.inFlight.Add(-p.bytes)
 	q.c.release(p.a)
-	q.queue = append(q.queue[:i], q.queue[i+1:]...)
 }
 
 func (q *ahead[K]) reset() {
@@ -196,6 +231,9 @@ func (q *ahead[K]) reset() {
 // stop ends all requests and waits for their goroutines. // Invariant 15
 func (q *ahead[K]) stop() {
 	q.reset()
+	if q.apart != nil {
+		q.apart.stop()
+	}
 	q.wg.Wait()
 	q.c.forget(q.answered)
 }

@@ -29,7 +29,9 @@ func (l *listReader) guard(st *step) error {
 		return nil
 	}
 	bounded := st.at.Kind == paging.KindPage && l.pager.Last > 0 && len(l.s.Key) > 0
-	if err := l.repeated.check(st.batch.Keys, len(l.s.Key) > 0, l.pages, &l.drift.Drift); err != nil && !bounded {
+	again, err := l.repeated.Check(st.batch.Keys, len(l.s.Key) > 0, l.pages)
+	l.drift.Overlap, l.drift.Alike, l.drift.Doubled = l.drift.Overlap+again.Overlap, l.drift.Alike+again.Alike, l.drift.Doubled+again.Doubled
+	if err != nil && !bounded {
 		if !l.clamped(st) {
 			if l.pages == 2 {
 				err = l.changed(err)

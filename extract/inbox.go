@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/extract/jsondoc"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -129,17 +130,17 @@ func subject(data []byte, word string, fits func(key string) bool) (key string, 
 		return "", nil
 	}
 	last := word[strings.LastIndexByte(word, '.')+1:]
-	if key := keyAmong(ms, last+"_id"); key != "" && fits(key) {
+	if key := records.KeyAmong(ms, last+"_id"); key != "" && fits(key) {
 		return key, nil
 	}
-	if key := keyAmong(ms, "id"); key != "" && fits(key) {
+	if key := records.KeyAmong(ms, "id"); key != "" && fits(key) {
 		return key, data
 	}
 	for _, m := range ms {
 		if m.Name != "object" && m.Name != last && len(ms) > 1 || !bytes.HasPrefix(m.Value, []byte("{")) {
 			continue
 		}
-		if key := KeyOf(m.Value, "id"); key != "" && fits(key) {
+		if key := records.KeyOf(m.Value, "id"); key != "" && fits(key) {
 			return key, m.Value
 		}
 	}

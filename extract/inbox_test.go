@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -95,7 +96,7 @@ func FuzzInboxRead(f *testing.F) {
 }
 
 func TestLikeness(t *testing.T) {
-	like, err := extract.NewRecordForm([]byte(`[{"id":1,"name":"a","seen":5}, {"id":2, "name":"b","seen":6,"note":null}]`), "id", []string{"seen"})
+	like, err := records.NewRecordForm([]byte(`[{"id":1,"name":"a","seen":5}, {"id":2, "name":"b","seen":6,"note":null}]`), "id", []string{"seen"})
 	require.NoError(t, err)
 	require.Equal(t, []string{"2", "1"}, like.Keys())
 	for record, same := range map[string]bool{
@@ -133,6 +134,6 @@ func TestDisagree(t *testing.T) {
 		{`[]`, `{"a":1}`, nil},
 		{``, `{}`, nil},
 	} {
-		require.Equal(t, tt.want, extract.DifferingMembers([]byte(tt.a), []byte(tt.b)), "%s, %s", tt.a, tt.b)
+		require.Equal(t, tt.want, records.DifferingMembers([]byte(tt.a), []byte(tt.b)), "%s, %s", tt.a, tt.b)
 	}
 }

@@ -181,8 +181,7 @@ func BenchmarkPage(b *testing.B) {
 	c := Client{seed: maphash.MakeSeed()}
 	l := c.newListReader(s, nil, &endpointTraits{})
 	for b.Loop() {
-		clear(l.repeated.seen)
-		l.repeated.before = nil
+		l.repeated = paging.Repetition{}
 		if err := d.Scan(body); err != nil {
 			b.Fatal(err)
 		}
@@ -194,7 +193,7 @@ func BenchmarkPage(b *testing.B) {
 		if err := l.asm.assemble(d, f, &batch); err != nil || batch.N != 1000 {
 			b.Fatal(err, batch.N)
 		}
-		if err := l.repeated.check(batch.Keys, true, 0, &l.drift.Drift); err != nil {
+		if _, err := l.repeated.Check(batch.Keys, true, 0); err != nil {
 			b.Fatal(err)
 		}
 		if s := (&answer{d: d}).signals(f, batch.N); s.More != paging.Yes {

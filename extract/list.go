@@ -41,7 +41,8 @@ type listReader struct {
 	counts        bool        // the totals of the list count only the records of a page
 	incomplete    []string
 
-	repeated repetition
+	segments *segmented // nil if the pages are read one after another
+	repeated paging.Repetition
 	drift    drift
 	ends     ends
 	gaps     gaps
@@ -55,8 +56,8 @@ func (c *Client) newListReader(s schemas.Stream, params []bound, h *endpointTrai
 		listClient: listClient{c: c, s: s, params: params, traits: h, asm: assembler{stream: s, params: contextMembers(s, params), seed: c.seed}},
 		pager:      paging.Progress{Stated: stated(s), Hint: s.Pagination, Settled: s.RecordsKnown && s.Pagination.Type != "", Announces: h.announces, Cautious: s.Parent != "", Total: -1},
 		firstTotal: -1, lastTotal: -1, clampedTo: -1, echoed: -1, misplaced: -1, lastSignals: paging.NoSignals,
-		visited: make(map[uint64]bool), repeated: repetition{seen: make(map[uint64]bool)},
-		drift: drift{total: -1},
+		visited: make(map[uint64]bool),
+		drift:   drift{total: -1},
 	}
 }
 

@@ -87,7 +87,7 @@ func (p *pass) page(l *listReader, st *step) Page {
 			Rule: st.Rule, Resumed: p.resumed, Pages: l.pages,
 			FirstTotal: l.firstTotal, LastTotal: l.lastTotal,
 			Reread: st.reread, Round: l.round(st), Refused: l.capped && st.signals.Total < 0, Counted: l.drift.counted, Drift: l.drift.Drift, Gaps: l.gaps.all,
-			Note:        notes(notes(p.note, st.note), l.drift.note()),
+			Note:        notes(notes(p.note, st.note), notes(l.drift.note(), l.segments.note())),
 			Unexplained: l.unexplained(st), Incomplete: l.incomplete, PathOnly: l.guessed(), OnePageOnly: l.pages == 1 && l.unproved && st.signals.Total < 0,
 		}
 	}

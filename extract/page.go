@@ -157,7 +157,7 @@ type Drift struct {
 	Moved   int `json:"moved,omitempty"`   // pages whose total differs from that of the page before
 	Shifted int `json:"shifted,omitempty"` // last pages that differed when they were requested again
 	Overlap int `json:"overlap,omitempty"` // records that were also on the page before
-	Alike   int `json:"alike,omitempty"`   // records without a key that seem to be repeated: see repetition
+	Alike   int `json:"alike,omitempty"`   // records without a key that seem to be repeated: see [paging.Repetition]
 	Doubled int `json:"doubled,omitempty"` // records that were twice on one page
 	Uneven  int `json:"uneven,omitempty"`  // pages, not the last and not requested by cursor, with fewer records than others
 	Stale   int `json:"stale,omitempty"`   // pages that are older than the page before, so there is a cache

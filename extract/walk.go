@@ -15,6 +15,7 @@ func (l *listReader) walk(ctx context.Context, at paging.Position, first *answer
 			return l.c.send(ctx, l.s, l.params, p, false, take)
 		}}
 		defer q.stop()
+		l.readInSegments(q)
 		if first != nil {
 			q.put(at, first)
 		}
@@ -56,6 +57,7 @@ func (l *listReader) step(ctx context.Context, q *ahead[paging.Position], at pag
 		return l.recover(ctx, at, err)
 	}
 	st := &step{at: at, a: a}
+	l.segments.divide(a, at)
 	if err = l.read(st); err == nil && st.Open {
 		err = l.findPaging(ctx, q, st)
 	}

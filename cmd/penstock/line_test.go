@@ -27,7 +27,7 @@ var line = map[string][]string{
 	"extract/wire":                       {"extract/wire/budget", "state", "state/retry"},
 	"extract/wire/budget":                {"state", "state/retry"},
 	"extract/wire/wiretest":              nil,
-	"extract":                            {"extract/jsondoc", "extract/paging", "extract/records", "extract/wire", "schemas", "state", "state/retry"},
+	"extract":                            {"extract/jsondoc", "extract/paging", "extract/records", "extract/segments", "extract/wire", "schemas", "state", "state/retry"},
 	"extract/jsondoc":                    nil,
 	"extract/paging":                     {"extract/jsondoc", "extract/records", "extract/wire", "schemas"},
 	"extract/records":                    {"extract/jsondoc", "schemas"},
@@ -64,8 +64,8 @@ var line = map[string][]string{
 	"cmd/internal/imports":               {"schemas"},
 	"cmd/internal/prose":                 nil, // a separate program, for make prose
 	"cmd/internal/release":               nil, // a separate program, for make release
-	"cmd/internal/pipeline":              {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/files", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/parents", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/wire", "load", "schemas", "state", "transform"},
-	"cmd/internal/deltas":                {"cmd/internal/pipeline", "cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
+	"cmd/internal/pipeline":              {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/files", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/parents", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/records", "extract/wire", "load", "schemas", "state", "transform"},
+	"cmd/internal/deltas":                {"cmd/internal/pipeline", "cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/records", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
 	"cmd/internal/pipeline/files":        {"cmd/internal/pipeline/rowhash", "extract", "load", "schemas"},
 	"cmd/internal/pipeline/parents":      {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/files", "cmd/internal/pipeline/rowhash", "extract", "load", "schemas", "transform"},
 	"cmd/internal/pipeline/pipelinetest": {"cmd/internal/pipeline", "cmd/internal/pipeline/sourcetest", "load", "load/loadtest", "schemas", "state"},

@@ -253,6 +253,18 @@ func (d *Doc) Elements(v Value) iter.Seq[Value] {
 	}
 }
 
+// Shorten returns the body with only the first n elements of a list.
+func (d *Doc) Shorten(list Value, n int) []byte {
+	end := list.Start + 1
+	for v := range d.Elements(list) {
+		if n--; n < 0 {
+			break
+		}
+		end = v.End
+	}
+	return slices.Concat(d.b[:end], d.b[list.End-1:])
+}
+
 // Count returns how many objects and arrays are directly inside v.
 func (d *Doc) Count(v Value) int {
 	n := 0

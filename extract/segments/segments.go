@@ -25,7 +25,8 @@ const (
 	perGuess    = 7   // for this many pages that are known to exist, another guess is allowed
 	stride      = 8   // the first guess is this many pages ahead, and each further guess this factor farther
 	maxFailures = 2   // guesses that the server may refuse // Invariant 15
-	mostParts   = 4   // guesses in a gap at the same time; there may be no records in it
+	mostParts   = 5   // guesses in a gap at the same time; there may be no records in it
+	mostAtEnd   = 3   // guesses in the part where the list ends; some find no records
 	endWeight   = 0.5 // the share of the unknown end of a list that probably has records
 )
 
@@ -286,6 +287,7 @@ type gap struct {
 	from, to uint64
 	pages    float64 // estimated
 	open     bool    // the records may end anywhere in it
+	last     bool    // the list ends in it
 	parts    int     // guesses to send
 }
 
@@ -352,7 +354,9 @@ func (p *Plan) survey(window float64, continues func(*segment)) (gaps []gap, kno
 		}
 		if g.pages > 0 {
 			g.to = x + uint64(min(g.pages*span, math.MaxUint64/4))
-			g.pages *= endWeight
+			if p.left < 0 {
+				g.pages, g.last = g.pages*endWeight, true
+			}
 			gaps = append(gaps, g)
 		}
 	}
@@ -364,7 +368,7 @@ func (p *Plan) split(gaps []gap, guesses int) (keys []string) {
 	for range guesses {
 		best := -1
 		for i, g := range gaps {
-			if g.parts < mostParts && g.pages/float64(g.parts+2) >= leastLength && (best < 0 || g.pages/float64(g.parts+2) > gaps[best].pages/float64(gaps[best].parts+2)) {
+			if g.parts < g.most() && g.pages/float64(g.parts+2) >= leastLength && (best < 0 || g.pages/float64(g.parts+2) > gaps[best].pages/float64(gaps[best].parts+2)) {
 				best = i
 			}
 		}
@@ -389,6 +393,14 @@ func (p *Plan) split(gaps []gap, guesses int) (keys []string) {
 		}
 	}
 	return keys
+}
+
+// most returns how many guesses may be sent to a gap at the same time.
+func (g *gap) most() int {
+	if g.last {
+		return mostAtEnd
+	}
+	return mostParts
 }
 
 // guess adds a guess at a place.

@@ -11,7 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
-	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/transform"
 )
@@ -54,7 +54,7 @@ func (x *delta) provisional(ctx context.Context, p *destinationPosition, stamp s
 // plainly returns the members of an event that are scalars, not null, and belong to existing columns.
 func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
-	if json.Unmarshal(e.data, &all) != nil || extract.KeyOf(e.data, v.x.q.stream.Key[0]) != e.key {
+	if json.Unmarshal(e.data, &all) != nil || records.KeyOf(e.data, v.x.q.stream.Key[0]) != e.key {
 		return nil
 	}
 	for name, value := range all {

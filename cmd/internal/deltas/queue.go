@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -19,7 +20,7 @@ type queue struct {
 	canRequest bool
 	beside     *queue // queue of detail's own table; nil if it has none
 
-	likeness *extract.RecordForm // what the list shows of a record; nil: unknown
+	likeness *records.RecordForm // what the list shows of a record; nil: unknown
 	unlike   string
 	tested   time.Time
 	strange  map[string]bool // JSON members that events format differently from the source

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
@@ -94,7 +94,7 @@ func (x *delta) notFound(e *entity) {
 }
 
 func (x *delta) found(e *entity, record []byte) {
-	if extract.KeyOf(record, x.q.stream.Key[0]) != e.key {
+	if records.KeyOf(record, x.q.stream.Key[0]) != e.key {
 		x.failed(e, fmt.Errorf("%s returned another record", x.q.detail.Name))
 		return
 	}
@@ -118,7 +118,7 @@ func (x *delta) stale(e *entity, record []byte) bool {
 	if e.gone {
 		return true
 	}
-	unlike := extract.DifferingMembers(e.data, record)
+	unlike := records.DifferingMembers(e.data, record)
 	unlike = slices.DeleteFunc(unlike, func(name string) bool {
 		return x.q.strange[name] || slices.Contains(x.q.stream.Volatile, name)
 	})
@@ -174,7 +174,7 @@ func (d *Deltas) test(ctx context.Context, q *queue) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", q.stream.Name, err)
 		}
-		like, err := extract.NewRecordForm(page.Records, q.stream.Key[0], q.stream.Volatile)
+		like, err := records.NewRecordForm(page.Records, q.stream.Key[0], q.stream.Volatile)
 		if err != nil {
 			return fmt.Errorf("%s: %w", q.stream.Name, err)
 		}

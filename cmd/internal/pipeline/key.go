@@ -8,6 +8,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/extract"
+	"github.com/penstock-data/penstock/extract/records"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -73,7 +74,7 @@ func containerColumns(s schemas.Stream, record []byte) []string {
 
 func languageColumns(record []byte) []string {
 	for _, name := range []string{"language", "lang", "locale", "language_id", "lang_id", "language_code"} {
-		if v := extract.KeyOf(record, name); v != "" {
+		if v := records.KeyOf(record, name); v != "" {
 			return []string{schemas.Column("/" + name)}
 		}
 	}

@@ -1,4 +1,4 @@
-package extract
+package records
 
 import (
 	"bytes"
@@ -41,7 +41,7 @@ func NewRecordForm(records []byte, key string, volatile []string) (*RecordForm, 
 			l.shown[m.Name] = true
 			seen[m.Name]++
 		}
-		if id := keyAmong(ms, key); id != "" {
+		if id := KeyAmong(ms, key); id != "" {
 			l.sample[id] = ms
 			l.order = append(l.order, id)
 		}
@@ -73,7 +73,7 @@ func (l *RecordForm) Same(record []byte) bool {
 	if err != nil {
 		return false
 	}
-	have := l.sample[keyAmong(ms, l.key)]
+	have := l.sample[KeyAmong(ms, l.key)]
 	if len(have) != len(ms) {
 		return false
 	}
@@ -121,10 +121,11 @@ func KeyOf(record []byte, key string) string {
 	if err != nil {
 		return ""
 	}
-	return keyAmong(ms, key)
+	return KeyAmong(ms, key)
 }
 
-func keyAmong(ms []jsondoc.Member, key string) string {
+// KeyAmong returns the scalar value of a member whose name, or whose column, is key. It returns "" if there is none.
+func KeyAmong(ms []jsondoc.Member, key string) string {
 	for _, m := range ms {
 		if m.Name == key {
 			return jsondoc.Scalar(m.Value)

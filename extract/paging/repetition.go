@@ -1,29 +1,37 @@
-package extract
+package paging
 
 import (
 	"errors"
 	"slices"
-
-	"github.com/penstock-data/penstock/extract/paging"
 )
 
-// repetition recognizes pages and records that came before.
-type repetition struct {
+// Repetition recognizes pages and records that came before. The zero value has seen no page.
+type Repetition struct {
 	seen      map[uint64]bool // fingerprints of pages
 	before    []uint64        // keys of the previous page, sorted
 	firstKeys []uint64        // keys of the first page, sorted; for records without a key, hashes of their content
 	hasEqual  bool            // a page held two records with the same content
 }
 
-// check returns an error if a page has only records of the page before, or repeats an earlier page. It counts repeated
-// records in d.
-func (r *repetition) check(keys []uint64, keyed bool, pages int, d *Drift) error {
+// Repeated counts records of a page that came before.
+type Repeated struct {
+	Overlap int // records that were also on the page before
+	Alike   int // records without a key that seem to be repeated
+	Doubled int // records that were twice on the page
+}
+
+// Check counts the repeated records of a page. It returns an error if the page has only records of the page before, or
+// repeats an earlier page.
+func (r *Repetition) Check(keys []uint64, keyed bool, pages int) (d Repeated, err error) {
 	if len(keys) == 0 {
-		return nil
+		return d, nil
 	}
-	print := paging.Sum(keys)
+	print := Sum(keys)
 	if r.seen[print] {
-		return errors.New("the page repeats an earlier one")
+		return d, errors.New("the page repeats an earlier one")
+	}
+	if r.seen == nil {
+		r.seen = make(map[uint64]bool)
 	}
 	r.seen[print] = true
 	now := slices.Clone(keys)
@@ -32,22 +40,21 @@ func (r *repetition) check(keys []uint64, keyed bool, pages int, d *Drift) error
 	fresh := len(r.before) == 0 || overlap < len(keys)
 	doubled := len(now) - distinctIn(now)
 	if keyed {
-		d.Overlap += overlap
-		d.Doubled += doubled
+		d.Overlap, d.Doubled = overlap, doubled
 	} else {
-		d.Alike += r.alike(now, doubled, overlap, pages)
+		d.Alike = r.alike(now, doubled, overlap, pages)
 	}
 	r.before = slices.Compact(now)
 	if !fresh {
-		return errors.New("the page has only records of the page before")
+		return d, errors.New("the page has only records of the page before")
 	}
-	return nil
+	return d, nil
 }
 
 // alike counts records without a key that were also on the page before or on the first page. If a page holds two equal
 // records, records may be equal by chance. Then a page counts only if at least two records, and at least half of them,
 // are repeated.
-func (r *repetition) alike(now []uint64, doubled, overlap, pages int) int {
+func (r *Repetition) alike(now []uint64, doubled, overlap, pages int) int {
 	r.hasEqual = r.hasEqual || doubled > 0
 	if pages == 1 {
 		r.firstKeys = slices.Compact(slices.Clone(now))

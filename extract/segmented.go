@@ -1,0 +1,181 @@
+package extract
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/penstock-data/penstock/extract/paging"
+	"github.com/penstock-data/penstock/extract/records"
+	"github.com/penstock-data/penstock/extract/segments"
+	"github.com/penstock-data/penstock/extract/wire"
+)
+
+// A list is read in segments only if one page after another would use a small part of the rate: less than about one
+// request in six.
+const (
+	leastParallel = 32
+	leastLatency  = 25 * time.Millisecond
+)
+
+// segmented requests the pages of a list by keys in several segments at the same time: see package segments. All
+// methods work on nil.
+type segmented struct {
+	l     *listReader
+	q     *ahead[paging.Position]
+	plan  *segments.Plan
+	param string
+	under map[string]*pending[paging.Position] // requests whose answers the pass has not taken, by key
+	noted map[*pending[paging.Position]]bool   // their answers are in the plan
+	taken string                               // the key whose answer the pass waits for
+	near  bool                                 // answers take too little time
+}
+
+func (l *listReader) readInSegments(q *ahead[paging.Position]) {
+	if l.stepwise || l.s.Parent != "" {
+		return
+	}
+	l.segments = &segmented{l: l, q: q, plan: segments.New(), under: map[string]*pending[paging.Position]{}, noted: map[*pending[paging.Position]]bool{}}
+	q.apart = l.segments
+}
+
+// keysOf returns the keys of a page, and whether it shows that no page follows. The result ok is false if the list
+// does not continue after the key of its last record.
+func (g *segmented) keysOf(a *answer) (keys []string, list records.Found, s paging.Signals, ok bool) {
+	list, err := g.l.locate(a.d)
+	if err != nil || len(list.Places) > 1 || len(list.Places) == 1 && list.Places[0].Form != records.FormList {
+		return nil, list, s, false
+	}
+	for _, p := range list.Places {
+		for r := range a.d.Elements(p.Value) {
+			keys = append(keys, g.l.idOf(a.d, r))
+		}
+	}
+	s = a.signals(list, len(keys))
+	return keys, list, s, a.d.Err() == nil && s.Token == "" && s.Next == nil && !s.Linked && !s.Tokened && s.LastPage < 0
+}
+
+// ends reports whether a page may be the last one.
+func (g *segmented) ends(n int, s paging.Signals) bool {
+	return n == 0 || s.More == paging.No || s.Total >= 0 && int64(n) < g.l.pager.Step
+}
+
+// divide notes the next page of the list. It removes the records that are also on another page.
+func (g *segmented) divide(a *answer, at paging.Position) {
+	if g == nil || g.l.pager.Hint.Type != "since_id" || !g.l.pager.Settled || at.Kind != paging.KindCursor && at.Kind != paging.KindNone {
+		return
+	}
+	keys, list, s, ok := g.keysOf(a)
+	if !ok {
+		g.plan.Stop()
+		return
+	}
+	g.param = cmp.Or(at.Param, g.l.pager.Hint.Page)
+	g.near = a.resp == nil || a.resp.Elapsed < leastLatency
+	left := int64(-1)
+	if s.Total > g.l.pager.Rows+int64(len(keys)) {
+		left = s.Total - g.l.pager.Rows - int64(len(keys))
+	}
+	if n := g.plan.Passed(keys, left, g.ends(len(keys), s)); n < len(keys) {
+		if err := a.d.Parse(a.d.Shorten(list.Places[0].Value, n)); err != nil {
+			a.d.Fail(0, err.Error())
+		}
+	}
+}
+
+// note says how the list was read.
+func (g *segmented) note() string {
+	if g == nil || g.plan.Segments() == 1 {
+		return ""
+	}
+	return fmt.Sprintf("the list was read in %d segments at the same time; each begins after a record that the segment before it has read", g.plan.Segments())
+}
+
+func (g *segmented) has(at paging.Position) bool {
+	return at.Kind == paging.KindCursor && at.Param == g.param && g.plan.Take(at.At) && g.under[at.At] != nil
+}
+
+func (g *segmented) pending(at paging.Position) *pending[paging.Position] {
+	g.taken = at.At
+	return g.under[at.At]
+}
+
+func (g *segmented) used(at paging.Position) {
+	g.collect()
+	g.plan.Used(at.At)
+	delete(g.noted, g.under[at.At])
+	delete(g.under, at.At)
+	g.taken = ""
+}
+
+// extend sends the requests of the plan. // Invariant 6
+func (g *segmented) extend(ctx context.Context) {
+	g.collect()
+	room, most := g.l.c.room(g.l.s)
+	if most < leastParallel || g.near {
+		return
+	}
+	c, s, params, size := g.l.c, g.l.s, g.l.params, g.q.estimate()
+	room = min(room, int((c.maxBytes-c.inFlight.Load())/size))
+	for _, r := range g.plan.Requests(room, int(c.maxBytes/2/size)) {
+		p := g.q.request(ctx, paging.Position{Kind: paging.KindCursor, Param: g.param, At: r.Key}, false,
+			func(ctx context.Context, at paging.Position, take func(int64) bool) (*answer, error) {
+				return c.send(ctx, s, params, at, r.Guessed, take)
+			})
+		p.apart = true
+		g.under[r.Key] = p
+	}
+}
+
+// collect adds the answers that have arrived to the plan, and releases those that are not needed. No answer here is the
+// end of the list, so an error does not concern the pass.
+func (g *segmented) collect() {
+	for _, key := range slices.Sorted(maps.Keys(g.under)) {
+		p := g.under[key]
+		select {
+		case <-p.done:
+		default:
+			continue
+		}
+		if g.noted[p] {
+			continue
+		}
+		g.noted[p] = true
+		if p.err != nil {
+			_, refused := errors.AsType[*wire.Error](p.err)
+			g.plan.Failed(key, refused && !p.shed || key == g.taken) // the pass itself requests the page that it waits for
+		} else if keys, _, s, ok := g.keysOf(p.a); !ok {
+			g.plan.Failed(key, true)
+		} else {
+			g.plan.Answered(key, keys, g.ends(len(keys), s))
+		}
+	}
+	for _, key := range g.plan.Dropped() {
+		if key != g.taken {
+			g.drop(key)
+		}
+	}
+}
+
+func (g *segmented) drop(key string) {
+	p := g.under[key]
+	p.cancel()
+	<-p.done
+	g.l.requests += max(requestsOf(p.err), 1)
+	if p.err == nil {
+		g.l.bytes += p.a.bytes
+	}
+	g.q.discard(p)
+	delete(g.noted, p)
+	delete(g.under, key)
+}
+
+func (g *segmented) stop() {
+	for key := range g.under {
+		g.drop(key)
+	}
+}

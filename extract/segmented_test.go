@@ -1,0 +1,224 @@
+package extract
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"slices"
+	"sort"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
+)
+
+// keyed is a list that continues after the id of its last record: starting_after=17. It is sorted by id.
+type keyed struct {
+	mu    sync.Mutex
+	ids   []int
+	falls bool
+	bare  bool                                                 // no page says whether it is the last
+	total bool                                                 // pages state the number of records
+	fails func(w http.ResponseWriter, known bool, id int) bool // answers itself, if it returns true
+
+	change func(k *keyed) // called before each answer
+}
+
+func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.change != nil {
+		k.change(k)
+	}
+	size, at := min(number(r, "limit", 10), 100), 0
+	if text := r.URL.Query().Get("starting_after"); text != "" {
+		id, _ := strconv.Atoi(text)
+		at = sort.Search(len(k.ids), func(i int) bool { return k.ids[i] > id && !k.falls || k.ids[i] < id && k.falls })
+		if k.fails != nil && k.fails(w, slices.Contains(k.ids, id), id) {
+			return
+		}
+	}
+	page := k.ids[at:min(at+size, len(k.ids))]
+	records := []map[string]any{}
+	for _, id := range page {
+		records = append(records, map[string]any{"id": id, "name": fmt.Sprint("record ", id)})
+	}
+	body := map[string]any{"data": records}
+	if !k.bare {
+		body["has_more"] = at+len(page) < len(k.ids)
+	}
+	if k.total {
+		body["total"] = len(k.ids)
+	}
+	_ = json.NewEncoder(w).Encode(body)
+}
+
+func keyedStream() schemas.Stream {
+	s := list("x.things", "id")
+	s.RecordsKnown, s.Records = true, []string{"/data"}
+	s.Pagination = schemas.Pagination{Type: "since_id", Page: "starting_after", Size: "limit", Limit: 100}
+	return s
+}
+
+func idsFrom(n, step int, r *rand.Rand) (ids []int) {
+	id := 1000
+	for range n {
+		id += 1 + r.IntN(step)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// readKeyed reads a list from a cursor. It stops after some pages, unless that is 0.
+func readKeyed(t *testing.T, c *Client, from state.Cursor, stop int) (ids []int, next state.Cursor, end *End, requests int) {
+	t.Helper()
+	pages := 0
+	for p, err := range c.Pages(context.Background(), keyedStream(), from) {
+		require.NoError(t, err)
+		var rows []struct{ ID int }
+		require.NoError(t, json.Unmarshal(p.Records, &rows))
+		for _, row := range rows {
+			ids = append(ids, row.ID)
+		}
+		next, end, requests = p.Next, p.End, requests+p.Requests
+		if pages++; pages == stop {
+			break
+		}
+	}
+	return ids, next, end, requests
+}
+
+// A list of 20,000 records is 200 ms away, and 100 requests a second are allowed. By ids without gaps it takes at most
+// 1.5 times as long as by page numbers, by other ids at most 1.8 times. One page after another takes 16 times as long.
+func TestKeysAgainstPages(t *testing.T) {
+	took := func(page http.HandlerFunc, s schemas.Stream) (time.Duration, *farServer) {
+		server := &farServer{limit: 100, latency: 200 * time.Millisecond, page: page}
+		var took time.Duration
+		far(t, server, []schemas.Stream{s}, func(c *Client) {
+			begin := time.Now()
+			readAll(t, c, []schemas.Stream{s})
+			took = time.Since(begin)
+		})
+		require.Zero(t, server.refused, "429s")
+		return took, server
+	}
+	byPage, _ := took(func(w http.ResponseWriter, r *http.Request) {
+		p := number(r, "page", 1)
+		items(w, rows((p-1)*100, p*100, 20_000), 20_000, p, 200)
+	}, list("x.things", "id"))
+	for name, k := range map[string]*keyed{
+		"dense":        {},
+		"sparse":       {},
+		"newest first": {falls: true},
+		"no flag":      {bare: true},
+		"with total":   {total: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			step, most := 1000, 1.8 // a guess that is no id costs a request
+			if name == "dense" {
+				step, most = 1, 1.5
+			}
+			if k.ids = idsFrom(20_000, step, rand.New(rand.NewPCG(1, 19))); k.falls {
+				slices.Reverse(k.ids)
+			}
+			byKey, server := took(k.ServeHTTP, keyedStream())
+			t.Logf("%s: by page %s, by key %s: %.2f times; %d requests", name, byPage, byKey, byKey.Seconds()/byPage.Seconds(), len(server.requests))
+			require.LessOrEqual(t, byKey.Seconds(), most*byPage.Seconds())
+			require.LessOrEqual(t, len(server.requests), 270)
+		})
+	}
+}
+
+// near and slow lists are read one page after another.
+func TestNearKeys(t *testing.T) {
+	k := &keyed{ids: idsFrom(5000, 3, rand.New(rand.NewPCG(1, 19)))}
+	server := &farServer{limit: 100, latency: 10 * time.Millisecond, page: k.ServeHTTP}
+	far(t, server, []schemas.Stream{keyedStream()}, func(c *Client) {
+		ids, _, end, requests := readKeyed(t, c, "", 0)
+		require.Equal(t, k.ids, ids)
+		require.Equal(t, 50, requests)
+		require.Empty(t, end.Note)
+	})
+}
+
+func segmentTrials(t *testing.T, usual int) int {
+	t.Helper()
+	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
+		return n
+	}
+	return usual
+}
+
+// A list changes while it is read in segments, the pass is interrupted and resumed, and the server fails. Each record
+// that existed all the time is read once, in order. Of a list that does not change, every record is read.
+func TestSegmentsOfMovingList(t *testing.T) {
+	divided := 0
+	for seed := range segmentTrials(t, 20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(uint64(seed), 19))
+			k := &keyed{ids: idsFrom(1500+r.IntN(6000), 1+r.IntN(30), r), falls: r.IntN(2) == 0, bare: r.IntN(2) == 0, total: r.IntN(3) == 0}
+			if k.falls {
+				slices.Reverse(k.ids)
+			}
+			first, gone, still := slices.Clone(k.ids), map[int]bool{}, r.IntN(3) == 0
+			k.change = func(k *keyed) {
+				for range r.IntN(3) * map[bool]int{false: 1}[still] {
+					i := r.IntN(len(k.ids))
+					gone[k.ids[i]] = true
+					k.ids = slices.Delete(k.ids, i, i+1)
+				}
+			}
+			k.fails = drawnFault(r)
+			server := &farServer{limit: 200, latency: time.Duration(100+r.IntN(200)) * time.Millisecond, page: k.ServeHTTP}
+			var got []int
+			far(t, server, []schemas.Stream{keyedStream()}, func(c *Client) {
+				stop := r.IntN(2) * r.IntN(40)
+				ids, next, end, _ := readKeyed(t, c, "", stop)
+				if got = ids; end == nil {
+					ids, _, end, _ = readKeyed(t, c, next, 0)
+					got = append(got, ids...)
+				}
+				require.NotNil(t, end)
+				require.Zero(t, end.Drift.Overlap)
+				if end.Note != "" {
+					divided++
+				}
+			})
+			require.Zero(t, server.refused, "429s")
+			if still {
+				require.Equal(t, first, got)
+			}
+			seen := map[int]bool{}
+			for i, id := range got {
+				require.False(t, seen[id], "%d was read twice", id)
+				require.True(t, i == 0 || got[i-1] < id != k.falls)
+				seen[id] = true
+			}
+			for _, id := range first {
+				require.True(t, seen[id] || gone[id], "%d was not read", id)
+			}
+		})
+	}
+	require.Positive(t, divided)
+}
+
+// drawnFault returns what the server does with ids of no record.
+func drawnFault(r *rand.Rand) func(w http.ResponseWriter, known bool, id int) bool {
+	status := []int{0, 0, 0, 400, 404, 500, 200}[r.IntN(7)]
+	return func(w http.ResponseWriter, known bool, _ int) bool {
+		if known || status == 0 {
+			return false
+		}
+		w.WriteHeader(status)
+		fmt.Fprint(w, `{"data":[],"has_more":false}`)
+		return true
+	}
+}
