@@ -83,8 +83,9 @@ type OwnRows struct {
 // after the survey, so the survey must not take long.
 const MostDigested = 20_000
 
-// MostCurrent is the number of rows up to which a survey keeps columns of them, in all tables together. // Invariant 6
-const MostCurrent = 50_000
+// MostCurrent is the number of rows up to which a survey keeps columns of them, in all tables together. The surveys of
+// many sources may be in memory at the same time. // Invariant 6
+const MostCurrent = 20_000
 
 // RowDigest computes the digest of rows in any order. It is the SHA-256 of their keys and hashes, so equal digests mean
 // equal rows.
