@@ -25,9 +25,9 @@ type keyed struct {
 	mu    sync.Mutex
 	ids   []int
 	falls bool
-	bare  bool                                                 // no page says whether it is the last
-	total bool                                                 // pages state the number of records
-	fails func(w http.ResponseWriter, known bool, id int) bool // answers itself, if it returns true
+	bare  bool                                     // no page says whether it is the last
+	total bool                                     // pages state the number of records
+	fails func(w http.ResponseWriter, id int) bool // answers itself, if it returns true
 
 	change func(k *keyed) // called before each answer
 }
@@ -42,7 +42,7 @@ func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if text := r.URL.Query().Get("starting_after"); text != "" {
 		id, _ := strconv.Atoi(text)
 		at = sort.Search(len(k.ids), func(i int) bool { return k.ids[i] > id && !k.falls || k.ids[i] < id && k.falls })
-		if k.fails != nil && k.fails(w, slices.Contains(k.ids, id), id) {
+		if k.fails != nil && k.fails(w, id) {
 			return
 		}
 	}
@@ -165,6 +165,7 @@ func TestSegmentsOfMovingList(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(seed), 19))
 			k := &keyed{ids: idsFrom(1500+r.IntN(6000), 1+r.IntN(30), r), falls: r.IntN(2) == 0, bare: r.IntN(2) == 0, total: r.IntN(3) == 0}
+			k.total = k.total && !k.bare // a resumed pass cannot read a changed list with a total that does not say where it ends
 			if k.falls {
 				slices.Reverse(k.ids)
 			}
@@ -176,7 +177,7 @@ func TestSegmentsOfMovingList(t *testing.T) {
 					k.ids = slices.Delete(k.ids, i, i+1)
 				}
 			}
-			k.fails = drawnFault(r)
+			k.fails = drawnFault(r, k.ids)
 			server := &farServer{limit: 200, latency: time.Duration(100+r.IntN(200)) * time.Millisecond, page: k.ServeHTTP}
 			var got []int
 			far(t, server, []schemas.Stream{keyedStream()}, func(c *Client) {
@@ -210,11 +211,15 @@ func TestSegmentsOfMovingList(t *testing.T) {
 	require.Positive(t, divided)
 }
 
-// drawnFault returns what the server does with ids of no record.
-func drawnFault(r *rand.Rand) func(w http.ResponseWriter, known bool, id int) bool {
-	status := []int{0, 0, 0, 400, 404, 500, 200}[r.IntN(7)]
-	return func(w http.ResponseWriter, known bool, _ int) bool {
-		if known || status == 0 {
+// drawnFault returns what the server does with ids that no record has ever had. With the ids of deleted records, a
+// reading of one page after another would fail too.
+func drawnFault(r *rand.Rand, ids []int) func(w http.ResponseWriter, id int) bool {
+	status, known := []int{0, 0, 0, 400, 404, 500, 200}[r.IntN(7)], map[int]bool{}
+	for _, id := range ids {
+		known[id] = true
+	}
+	return func(w http.ResponseWriter, id int) bool {
+		if known[id] || status == 0 {
 			return false
 		}
 		w.WriteHeader(status)
