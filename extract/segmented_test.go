@@ -61,6 +61,17 @@ func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
+// addWithin adds a record, at a percentage of the way from the first id to the last. It returns its id. No record comes
+// before the first, because then a resumed pass would begin again.
+func (k *keyed) addWithin(percent int) (id int) {
+	id = k.ids[0] + (k.ids[len(k.ids)-1]-k.ids[0])/100*percent
+	at := sort.Search(len(k.ids), func(i int) bool { return k.ids[i] >= id && !k.falls || k.ids[i] <= id && k.falls })
+	if at == len(k.ids) || k.ids[at] != id {
+		k.ids = slices.Insert(k.ids, at, id)
+	}
+	return id
+}
+
 func keyedStream() schemas.Stream {
 	s := list("x.things", "id")
 	s.RecordsKnown, s.Records = true, []string{"/data"}
@@ -170,14 +181,24 @@ func TestSegmentsOfMovingList(t *testing.T) {
 				slices.Reverse(k.ids)
 			}
 			first, gone, still := slices.Clone(k.ids), map[int]bool{}, r.IntN(3) == 0
+			known := make(map[int]bool)
+			for _, id := range k.ids {
+				known[id] = true
+			}
 			k.change = func(k *keyed) {
-				for range r.IntN(3) * map[bool]int{false: 1}[still] {
+				if still {
+					return
+				}
+				for range r.IntN(3) {
 					i := r.IntN(len(k.ids))
 					gone[k.ids[i]] = true
 					k.ids = slices.Delete(k.ids, i, i+1)
 				}
+				for range r.IntN(3) {
+					known[k.addWithin(r.IntN(100))] = true
+				}
 			}
-			k.fails = drawnFault(r, k.ids)
+			k.fails = drawnFault(r, known)
 			server := &farServer{limit: 200, latency: time.Duration(100+r.IntN(200)) * time.Millisecond, page: k.ServeHTTP}
 			var got []int
 			far(t, server, []schemas.Stream{keyedStream()}, func(c *Client) {
@@ -213,11 +234,8 @@ func TestSegmentsOfMovingList(t *testing.T) {
 
 // drawnFault returns what the server does with ids that no record has ever had. With the ids of deleted records, a
 // reading of one page after another would fail too.
-func drawnFault(r *rand.Rand, ids []int) func(w http.ResponseWriter, id int) bool {
-	status, known := []int{0, 0, 0, 400, 404, 500, 200}[r.IntN(7)], map[int]bool{}
-	for _, id := range ids {
-		known[id] = true
-	}
+func drawnFault(r *rand.Rand, known map[int]bool) func(w http.ResponseWriter, id int) bool {
+	status := []int{0, 0, 0, 400, 404, 500, 200}[r.IntN(7)]
 	return func(w http.ResponseWriter, id int) bool {
 		if known[id] || status == 0 {
 			return false
