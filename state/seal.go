@@ -19,7 +19,7 @@ var ErrBound = errors.New("the secret was stored for another credential or anoth
 const boundTo = "penstock-secret-1 "
 
 type binding struct {
-	Entry  string `json:"entry"`
+	Entry  string `json:"slot"` // the name in files and databases that exist
 	Origin string `json:"origin,omitempty"`
 }
 

@@ -25,7 +25,7 @@ type Memory struct {
 	step     func(string) error
 	passes   map[state.Key]*pass
 	surveyed map[state.Key]surveyed
-	trimmed  map[string]time.Time // day up to which Trim has removed rows, by pipeline
+	trimmed  map[string]time.Time // day up to which Trim has removed certificates, by pipeline, and notes, by pipeline and table
 }
 
 type store struct {
@@ -352,10 +352,13 @@ func (m *Memory) Trim(ctx context.Context, pipeline string, tables []string, bef
 	if m.trimmed == nil {
 		m.trimmed = map[string]time.Time{}
 	}
-	if m.trimmed[pipeline].Equal(day) {
-		return n, nil
-	}
+	done := m.trimmed[pipeline].Equal(day)
 	m.trimmed[pipeline] = day
+	tables = slices.DeleteFunc(slices.Clone(tables), func(t string) bool {
+		before := m.trimmed[pipeline+"\x00"+t]
+		m.trimmed[pipeline+"\x00"+t] = day
+		return before.Equal(day)
+	})
 	newest, kept := map[string]string{}, map[string]bool{}
 	old := func(r Row) bool {
 		at, err := time.Parse(time.RFC3339Nano, r["at"])
@@ -379,7 +382,7 @@ func (m *Memory) Trim(ctx context.Context, pipeline string, tables []string, bef
 	for _, run := range newest {
 		kept[run] = true
 	}
-	n.Certificates = remove(load.Certificates.Name, func(r Row) bool { return r["pipeline"] == pipeline && old(r) && !kept[r["run"]] })
+	n.Certificates = remove(load.Certificates.Name, func(r Row) bool { return !done && r["pipeline"] == pipeline && old(r) && !kept[r["run"]] })
 	n.Notes = remove(load.Changes.Name, func(r Row) bool {
 		return r["action"] == load.ActionDrift && old(r) && slices.ContainsFunc(load.Ancestors(r["table"]), func(name string) bool { return slices.Contains(tables, name) })
 	})

@@ -190,6 +190,7 @@ var (
 		{"settlements", testSettle},
 		{"settlements that fail", testSettleStops},
 		{"one of two settlements fails", testSettleEach},
+		{"settlements that end early", testSettleEnds},
 		{"tables describe themselves", testTables},
 		{"moved cursor", testMoved},
 		{"moved cursor, same again", testMovedABA},

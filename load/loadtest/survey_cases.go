@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"testing"
@@ -211,6 +212,37 @@ func testSettleEach(t *testing.T, d Driver) {
 	at, err := b.dest.Cursor(t.Context(), other)
 	require.NoError(t, err)
 	require.EqualValues(t, `{"n":9}`, at)
+}
+
+// testSettleEnds ends the context after the first of two settlements that are made one by one. The second must not count
+// as committed. // Invariant 14
+func testSettleEnds(t *testing.T, d Driver) {
+	b, other, first, second := twoStreams(t, d)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	armed, failed := false, false
+	b.reopenWith(func(step string) error {
+		switch {
+		case armed && !failed && step == "state":
+			failed = true
+			return errors.New("stopped")
+		case failed && step == "committed":
+			cancel()
+		}
+		return nil
+	})
+	s := b.survey(load.Surveyed{Key: orders, Table: "people"}, load.Surveyed{Key: other, Table: "others"})
+	armed = true
+	errs := s.Settle(ctx, []load.Settlement{
+		{Key: orders, Expected: first, Next: `{"n":9}`, Pass: b.pass}, {Key: other, Expected: second, Next: `{"n":9}`, Pass: b.pass},
+	})
+	require.True(t, failed, "the step was reached")
+	b.reopen()
+	for i, k := range []state.Key{orders, other} {
+		at, err := b.dest.Cursor(t.Context(), k)
+		require.NoError(t, err)
+		require.Equal(t, errs[i] == nil, at == `{"n":9}`, "%s: %s, %v", k.Stream, at, errs[i])
+	}
 }
 
 // testSurveyNeighbours surveys and settles the streams of two sources that share a table.

@@ -67,6 +67,8 @@ func (d *Store) settleEach(ctx context.Context, due []settling, errs []error, er
 	for i := range due {
 		if len(due) > 1 && ctx.Err() == nil && alike < mostAlike {
 			err = d.settleOnce(ctx, due[i:i+1], errs)
+		} else if err == nil {
+			err = ctx.Err() // this settlement was not tried // Invariant 14
 		}
 		if alike++; err == nil {
 			alike = 0

@@ -19,10 +19,12 @@ const maxTrimmed = 100
 // Trim removes old rows of penstock's own tables; see [load.Trimmer].
 func (d *Store) Trim(ctx context.Context, pipeline string, tables []string, before time.Time) (n load.Trimmed, err error) {
 	day := before.UTC().Truncate(24 * time.Hour)
+	note := func(table string) string { return pipeline + "\x00" + table }
 	d.mu.Lock()
 	done := d.trimmed[pipeline].Equal(day)
+	tables = slices.DeleteFunc(slices.Clone(tables), func(t string) bool { return d.trimmed[note(t)].Equal(day) })
 	d.mu.Unlock()
-	if done || !d.b.Exists() {
+	if done && len(tables) == 0 || !d.b.Exists() {
 		return n, nil
 	}
 	s, err := d.b.Write(ctx)
@@ -30,7 +32,7 @@ func (d *Store) Trim(ctx context.Context, pipeline string, tables []string, befo
 		return n, fmt.Errorf("remove old certificates: %w", err)
 	}
 	defer s.End()
-	if n, err = d.trim(ctx, s, pipeline, tables, before); err == nil {
+	if n, err = d.trim(ctx, s, pipeline, tables, before, !done); err == nil {
 		err = s.Commit(ctx)
 	}
 	if err != nil {
@@ -39,16 +41,19 @@ func (d *Store) Trim(ctx context.Context, pipeline string, tables []string, befo
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.trimmed[pipeline] = day
+	for _, t := range tables {
+		d.trimmed[note(t)] = day
+	}
 	return n, nil
 }
 
-func (d *Store) trim(ctx context.Context, s Session, pipeline string, tables []string, before time.Time) (n load.Trimmed, err error) {
+func (d *Store) trim(ctx context.Context, s Session, pipeline string, tables []string, before time.Time, certificates bool) (n load.Trimmed, err error) {
 	c := newCatalog(d.b, s, load.Pass{})
 	if err := c.look(ctx, load.Certificates.Name, load.Changes.Name); err != nil {
 		return n, err
 	}
 	old := ` AND "at" < ` + d.b.Timestamp(before)
-	if there := c.live[load.Certificates.Name]; there != nil {
+	if there := c.live[load.Certificates.Name]; there != nil && certificates {
 		where := "pipeline = " + d.b.Literal(pipeline)
 		newest, err := newestRuns(ctx, d.b, s, where, there.Types[schemas.ColSource] != "")
 		if err != nil {

@@ -57,7 +57,7 @@ type Store struct {
 	mu          sync.Mutex
 	pool        *pgxpool.Pool
 	migrated    bool              // the schema has the version that this program needs
-	entryLeases map[string]*lease // leases on slots of the vault, by name
+	entryLeases map[string]*lease // leases on entries of the vault, by name
 }
 
 var _ state.Store = (*Store)(nil)

@@ -21,7 +21,7 @@ func (k *destinationRun) drop(p *pass, err error) {
 	if !p.resumes {
 		k.whole--
 	}
-	if k.lagged != nil {
+	if k.lagged != nil && !k.outdated(err) {
 		p.run.health.giveUpOn(k.dest.Name)
 	}
 	if !k.outdated(err) && (len(p.destinations) == 1 || lasting(err) || p.run.health.hopeless(k.dest.Name)) {
@@ -39,13 +39,21 @@ func (k *destinationRun) outdated(err error) bool {
 	return k.surveyed && errors.Is(err, state.ErrMoved)
 }
 
-// reopen begins the stream again, without the survey.
+// reopen begins the stream again, without the survey. It fails if another process has made a pass since then, because
+// rows of a later pass would count as rows of this one. // Invariant 13
 func (k *destinationRun) reopen(ctx context.Context, st *streamRun) {
 	if s, ok := k.dest.Destination.(*surveyedDestination); ok {
 		s.leave(k.key)
 	}
+	surveyed := k.main.Pass
 	k.pos, k.start, k.before, k.readings, k.whole = cursor.Position{}, cursor.Position{}, nil, nil, 0
-	if err := k.open(ctx, st); err != nil {
+	st.run.forgetRejects(k.dest.Name) // the other process may have added some
+	k.rejects = nil
+	err := k.open(ctx, st)
+	if err == nil && k.main.Pass != surveyed {
+		err = fmt.Errorf("read %s: %w", st.stream.Name, state.ErrMoved)
+	}
+	if err != nil {
 		k.fail(err)
 	}
 }

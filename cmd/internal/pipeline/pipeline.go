@@ -37,8 +37,11 @@ func Run(ctx context.Context, c Config) (Report, error) {
 // children never block their parents.
 func (r *run) streams(ctx context.Context) {
 	late, release := WithGrace(ctx, commitGrace)
-	defer release()
 	r.queue = newSettleQueue(late, r.Workers)
+	defer func() {
+		release()
+		r.queue.commits.Wait() // of streams that did not wait for them // Invariant 15
+	}()
 	done := make(map[string]chan struct{}, len(r.Streams))
 	reports := make([][]StreamReport, len(r.Streams))
 	var wg sync.WaitGroup

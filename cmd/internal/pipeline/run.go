@@ -180,6 +180,13 @@ func (r *run) openRejects(ctx context.Context, d Destination, stream string) (*r
 	return x.streams[stream], nil
 }
 
+// forgetRejects lets the next call of openRejects read the destination again.
+func (r *run) forgetRejects(destination string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.rejectsOf, destination)
+}
+
 func (r *run) byClock(t time.Time) time.Time {
 	if t.IsZero() {
 		return t

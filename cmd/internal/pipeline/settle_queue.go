@@ -16,6 +16,7 @@ import (
 type settleQueue struct {
 	ctx     context.Context
 	workers *semaphore.Weighted
+	commits sync.WaitGroup
 
 	mu      sync.Mutex
 	reading int // streams that have a worker slot
@@ -141,7 +142,7 @@ func (q *settleQueue) flush() {
 		q.aged = nil
 	}
 	for to, group := range all {
-		go func() {
+		q.commits.Go(func() {
 			settlements := make([]load.Settlement, len(group))
 			for i, w := range group {
 				settlements[i] = w.Settlement
@@ -156,7 +157,7 @@ func (q *settleQueue) flush() {
 				w.release()
 				w.done <- errs[i]
 			}
-		}()
+		})
 	}
 }
 

@@ -234,6 +234,9 @@ func (x *bookkeeping) Commit(ctx context.Context, next state.Cursor) error {
 	err := x.p.slot.queue.settle(ctx, x.p.slot, x.to, x.of)
 	if err != nil {
 		x.to.leave(x.of.Key)
+		if x.k.finished {
+			x.p.run.verdicts.set(x.k.dest.Name, x.p.stream.Name, claim{verdict: Unproven}) // child streams have begun // Invariant 12
+		}
 	}
 	return err
 }
