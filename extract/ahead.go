@@ -34,10 +34,11 @@ type ahead[K comparable] struct {
 
 // apart makes requests in advance whose order it decides itself.
 type apart[K comparable] interface {
-	// has reports whether k was requested. If so, pending returns the request. After its answer, used(k) is called.
+	// has reports whether k was requested. If so, pending returns the request. After its answer, used(k) reports whether
+	// the answer can be used. Otherwise k is requested again.
 	has(k K) bool
 	pending(k K) *pending[K]
-	used(k K)
+	used(k K) bool
 
 	// extend makes further requests. stop ends all of them.
 	extend(ctx context.Context)
@@ -69,12 +70,9 @@ func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	}
 	p := q.queue[0]
 	q.await(ctx, p)
-	if p.apart {
-		q.apart.used(k)
-	}
-	if (p.shed || p.apart) && p.err != nil {
+	if p.apart && !q.apart.used(k) || p.shed && p.err != nil {
 		rest := q.queue[1:]
-		q.c.inFlight.Add(-p.bytes)
+		q.discard(p)
 		q.queue = nil
 		q.start(ctx, k)
 		p = q.queue[0]

@@ -34,7 +34,7 @@ func (d *drift) see(st *step) {
 		d.size(st)
 	}
 	if st.a != nil && st.a.resp != nil {
-		d.age(st.a.resp.Header)
+		d.age(st.a.resp.Header, st.a.apart)
 		if d.notice == "" {
 			d.notice = st.a.resp.Notice
 		}
@@ -61,7 +61,9 @@ func (d *drift) size(st *step) {
 	}
 }
 
-func (d *drift) age(h http.Header) {
+// age counts a page that a cache has answered: it is older than a page before it, although it was requested later. An
+// answer that was requested apart may be older.
+func (d *drift) age(h http.Header, apart bool) {
 	made, err := http.ParseTime(h.Get("Date"))
 	if err != nil {
 		return
@@ -69,7 +71,7 @@ func (d *drift) age(h http.Header) {
 	if age, err := strconv.Atoi(h.Get("Age")); err == nil && age > 0 && age < 1<<30 {
 		made = made.Add(-time.Duration(age) * time.Second)
 	}
-	if made.Before(d.newest.Add(-staleAfter)) {
+	if !apart && made.Before(d.newest.Add(-staleAfter)) {
 		d.Stale++
 	}
 	if made.After(d.newest) {

@@ -23,6 +23,8 @@ type answer struct {
 	requests int
 	bytes    int64
 	kept     *File // for streams whose answers are files
+	cut      int   // records that were removed from d, because they are also on the next page
+	apart    bool  // it was requested before pages that come before it: see segmented
 
 	early *earlyAnswers // keeps the answer when it is released; nil: it is not kept
 	key   string        // identifies the request, for early
@@ -120,6 +122,7 @@ func (a *answer) verdict(client *wire.Client, r wire.Request) error {
 
 // signals reads what the answer states beside its n records.
 func (a *answer) signals(f records.Found, n int) paging.Signals {
+	n += a.cut
 	if a.resp == nil {
 		return paging.ReadSignals(a.d, f, n, nil, 0)
 	}

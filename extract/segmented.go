@@ -74,7 +74,7 @@ func (g *segmented) divide(a *answer, at paging.Position) {
 		g.plan.Stop()
 		return
 	}
-	g.param = cmp.Or(at.Param, g.l.pager.Hint.Page)
+	g.param = cmp.Or(at.Param, g.l.pager.Named("starting_after", "since_id", "cursor"))
 	g.near = a.resp == nil || a.resp.Elapsed < leastLatency
 	left := int64(-1)
 	if s.Total > g.l.pager.Rows+int64(len(keys)) {
@@ -84,6 +84,7 @@ func (g *segmented) divide(a *answer, at paging.Position) {
 		if err := a.d.Parse(a.d.Shorten(list.Places[0].Value, n)); err != nil {
 			a.d.Fail(0, err.Error())
 		}
+		a.cut = len(keys) - n
 	}
 }
 
@@ -96,7 +97,7 @@ func (g *segmented) note() string {
 }
 
 func (g *segmented) has(at paging.Position) bool {
-	return at.Kind == paging.KindCursor && at.Param == g.param && g.plan.Take(at.At) && g.under[at.At] != nil
+	return at.Kind == paging.KindCursor && g.plan.Take(at.At) && g.under[at.At] != nil && g.under[at.At].key == at
 }
 
 func (g *segmented) pending(at paging.Position) *pending[paging.Position] {
@@ -104,12 +105,31 @@ func (g *segmented) pending(at paging.Position) *pending[paging.Position] {
 	return g.under[at.At]
 }
 
-func (g *segmented) used(at paging.Position) {
+// used reports whether the answer can be used. An answer that ends the list cannot, because records may have moved to
+// the end of the list since then.
+func (g *segmented) used(at paging.Position) bool {
 	g.collect()
+	p, use := g.under[at.At], g.plan.Take(at.At)
 	g.plan.Used(at.At)
-	delete(g.noted, g.under[at.At])
+	delete(g.noted, p)
 	delete(g.under, at.At)
 	g.taken = ""
+	if use {
+		p.a.apart = true
+	} else {
+		g.count(p)
+	}
+	return use
+}
+
+// count counts the requests of an answer that is not used.
+func (g *segmented) count(p *pending[paging.Position]) {
+	if p.err != nil {
+		g.l.requests += max(requestsOf(p.err), 1)
+		return
+	}
+	g.l.requests += p.a.requests
+	g.l.bytes += p.a.bytes
 }
 
 // extend sends the requests of the plan. // Invariant 6
@@ -131,8 +151,8 @@ func (g *segmented) extend(ctx context.Context) {
 	}
 }
 
-// collect adds the answers that have arrived to the plan, and releases those that are not needed. No answer here is the
-// end of the list, so an error does not concern the pass.
+// collect adds the answers that have arrived to the plan, and releases those that are not needed. The pass requests the
+// end of the list itself, so an error does not concern it.
 func (g *segmented) collect() {
 	for _, key := range slices.Sorted(maps.Keys(g.under)) {
 		p := g.under[key]
@@ -165,16 +185,19 @@ func (g *segmented) drop(key string) {
 	p := g.under[key]
 	p.cancel()
 	<-p.done
-	g.l.requests += max(requestsOf(p.err), 1)
-	if p.err == nil {
-		g.l.bytes += p.a.bytes
-	}
+	g.count(p)
 	g.q.discard(p)
 	delete(g.noted, p)
 	delete(g.under, key)
 }
 
 func (g *segmented) stop() {
+	if g == nil {
+		return
+	}
+	for _, p := range g.under {
+		p.cancel()
+	}
 	for key := range g.under {
 		g.drop(key)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -27,6 +28,8 @@ type keyed struct {
 	falls bool
 	bare  bool                                     // no page says whether it is the last
 	total bool                                     // pages state the number of records
+	count bool                                     // pages state the number of their records
+	hex   bool                                     // ids are written as those of MongoDB
 	fails func(w http.ResponseWriter, id int) bool // answers itself, if it returns true
 
 	change func(k *keyed) // called before each answer
@@ -40,7 +43,7 @@ func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	size, at := min(number(r, "limit", 10), 100), 0
 	if text := r.URL.Query().Get("starting_after"); text != "" {
-		id, _ := strconv.Atoi(text)
+		id := k.parse(text)
 		at = sort.Search(len(k.ids), func(i int) bool { return k.ids[i] > id && !k.falls || k.ids[i] < id && k.falls })
 		if k.fails != nil && k.fails(w, id) {
 			return
@@ -49,11 +52,14 @@ func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	page := k.ids[at:min(at+size, len(k.ids))]
 	records := []map[string]any{}
 	for _, id := range page {
-		records = append(records, map[string]any{"id": id, "name": fmt.Sprint("record ", id)})
+		records = append(records, map[string]any{"id": k.text(id), "name": fmt.Sprint("record ", id)})
 	}
 	body := map[string]any{"data": records}
 	if !k.bare {
 		body["has_more"] = at+len(page) < len(k.ids)
+	}
+	if k.count {
+		body["count"] = len(page)
 	}
 	if k.total {
 		body["total"] = len(k.ids)
@@ -69,6 +75,22 @@ func (k *keyed) addWithin(percent int) (id int) {
 	if at == len(k.ids) || k.ids[at] != id {
 		k.ids = slices.Insert(k.ids, at, id)
 	}
+	return id
+}
+
+func (k *keyed) text(id int) any {
+	if k.hex {
+		return fmt.Sprintf("%015x%09x", id, id%7)
+	}
+	return id
+}
+
+func (k *keyed) parse(text string) int {
+	if k.hex {
+		id, _ := strconv.ParseInt(text[:15], 16, 64)
+		return int(id)
+	}
+	id, _ := strconv.Atoi(text)
 	return id
 }
 
@@ -94,10 +116,12 @@ func readKeyed(t *testing.T, c *Client, from state.Cursor, stop int) (ids []int,
 	pages := 0
 	for p, err := range c.Pages(context.Background(), keyedStream(), from) {
 		require.NoError(t, err)
-		var rows []struct{ ID int }
+		var rows []struct{ Name string }
 		require.NoError(t, json.Unmarshal(p.Records, &rows))
 		for _, row := range rows {
-			ids = append(ids, row.ID)
+			id, err := strconv.Atoi(strings.TrimPrefix(row.Name, "record "))
+			require.NoError(t, err)
+			ids = append(ids, id)
 		}
 		next, end, requests = p.Next, p.End, requests+p.Requests
 		if pages++; pages == stop {
@@ -175,7 +199,8 @@ func TestSegmentsOfMovingList(t *testing.T) {
 	for seed := range segmentTrials(t, 20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(seed), 19))
-			k := &keyed{ids: idsFrom(1500+r.IntN(6000), 1+r.IntN(30), r), falls: r.IntN(2) == 0, bare: r.IntN(2) == 0, total: r.IntN(3) == 0}
+			k := &keyed{ids: idsFrom(1500+r.IntN(6000), 1+r.IntN(30), r), falls: r.IntN(2) == 0, bare: r.IntN(2) == 0, total: r.IntN(3) == 0,
+				count: r.IntN(2) == 0, hex: r.IntN(2) == 0}
 			k.total = k.total && !k.bare // a resumed pass cannot read a changed list with a total that does not say where it ends
 			if k.falls {
 				slices.Reverse(k.ids)

@@ -27,6 +27,8 @@ func (l *listReader) walk(ctx context.Context, at paging.Position, first *answer
 			}
 			if st.Rule == "" {
 				q.fill(ctx, st.Next)
+			} else {
+				l.segments.stop() // the last page counts the requests
 			}
 			more := yield(st, nil)
 			l.c.release(st.a)

@@ -39,7 +39,7 @@ type Progress struct {
 // within reports whether the position is before the end of the list. It assumes that all pages are as large as the
 // first.
 func (p *Progress) within(at Position, total int64) bool {
-	if p.Step == 0 || total <= 0 {
+	if p.Step == 0 || total <= 0 || !at.Counts() {
 		return false
 	}
 	if at.Kind == KindOffset {

@@ -278,7 +278,7 @@ func (p *Plan) Failed(key string, refused bool) {
 		p.remove(s)
 		return
 	}
-	s.waits, s.broken = false, refused
+	s.waits, s.broken = false, true
 	p.drop(s, slices.Index(s.after, key))
 }
 
