@@ -22,8 +22,8 @@ const (
 	leastLatency  = 25 * time.Millisecond
 )
 
-// segmented requests the pages of a list by keys in several segments at the same time: see package segments. All
-// methods work on nil.
+// segmented requests the pages of a list by keys in several segments at the same time: see package segments. On
+// nil, divide, note and stop do nothing.
 type segmented struct {
 	l     *listReader
 	q     *ahead[paging.Position]
@@ -66,8 +66,11 @@ func (g *segmented) ends(n int, s paging.Signals) bool {
 
 // divide notes the next page of the list. It removes the records that are also on another page.
 func (g *segmented) divide(a *answer, at paging.Position) {
-	if g == nil || g.l.pager.Hint.Type != "since_id" || !g.l.pager.Settled || at.Kind != paging.KindCursor && at.Kind != paging.KindNone {
+	if g == nil || g.plan.Stopped() || g.l.pager.Hint.Type != "since_id" || !g.l.pager.Settled || at.Kind != paging.KindCursor && at.Kind != paging.KindNone {
 		return
+	}
+	if g.near = a.resp == nil || a.resp.Elapsed < leastLatency; g.near && len(g.under) == 0 {
+		return // no request is sent, so the keys need not be known
 	}
 	keys, list, s, ok := g.keysOf(a)
 	if !ok {
@@ -75,7 +78,6 @@ func (g *segmented) divide(a *answer, at paging.Position) {
 		return
 	}
 	g.param = cmp.Or(at.Param, g.l.pager.Named("starting_after", "since_id", "cursor"))
-	g.near = a.resp == nil || a.resp.Elapsed < leastLatency
 	left := int64(-1)
 	if s.Total > g.l.pager.Rows+int64(len(keys)) {
 		left = s.Total - g.l.pager.Rows - int64(len(keys))

@@ -159,6 +159,9 @@ func (p *Plan) Stop() {
 	}
 }
 
+// Stopped reports whether the plan has ended.
+func (p *Plan) Stopped() bool { return p.off }
+
 // Dropped returns the keys of the requests that are no longer needed, or that have failed. Call it before
 // [Plan.Requests], which may name such a key again.
 func (p *Plan) Dropped() []string {

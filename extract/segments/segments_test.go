@@ -116,8 +116,8 @@ type sent struct {
 	evaluated, answered, dropped bool
 }
 
-// pass reads a list as a client does: with requests in advance that are answered in any order, some of which fail or
-// are not sent. It returns the keys in the order in which they were used.
+// pass reads a list as a client does, with requests in advance. They are answered in any order. Some fail, and some are
+// not sent. The method read returns the keys in the order in which they were used.
 type pass struct {
 	t      *testing.T
 	r      *rand.Rand

@@ -32,6 +32,18 @@ type contacts struct {
 
 const batchRows = 10_000
 
+// withOwn adds penstock's own columns of a table.
+func withOwn(fields []arrow.Field) []arrow.Field {
+	for _, n := range []string{schemas.ColSyncedAt, schemas.ColDeletedAt} {
+		fields = append(fields, schemas.Field(n, schemas.Timestamp, ""))
+	}
+	for _, n := range []string{schemas.ColRun, schemas.ColHash, schemas.ColVia} {
+		fields = append(fields, schemas.Field(n, schemas.Text, ""))
+	}
+	fields = append(fields, arrow.Field{Name: schemas.ColOrdinal, Type: schemas.Int64})
+	return fields
+}
+
 func newContacts() *contacts {
 	texts := []string{"object", "contact_ref", "first_name", "last_name", "email", "phone", "company", "currency", "city", "street", "country", "zip", "note", "avatar", "owner_ref"}
 	fields := []arrow.Field{schemas.Field("id", schemas.Int64, "/id")}
@@ -47,13 +59,7 @@ func newContacts() *contacts {
 	fields = append(fields, schemas.Field("active", schemas.Bool, "/active"), schemas.Field("vip", schemas.Bool, "/vip"),
 		schemas.Field("created_at", schemas.Timestamp, "/created_at"), schemas.Field("updated_at", schemas.Timestamp, "/updated_at"),
 		schemas.Field("tags", arrow.ListOf(schemas.Text), "/tags"), schemas.Field("addresses", schemas.JSON, "/addresses"))
-	for _, n := range []string{schemas.ColSyncedAt, schemas.ColDeletedAt} {
-		fields = append(fields, schemas.Field(n, schemas.Timestamp, ""))
-	}
-	for _, n := range []string{schemas.ColRun, schemas.ColHash, schemas.ColVia} {
-		fields = append(fields, schemas.Field(n, schemas.Text, ""))
-	}
-	fields = append(fields, arrow.Field{Name: schemas.ColOrdinal, Type: schemas.Int64})
+	fields = withOwn(fields)
 	c := &contacts{table: schemas.Table{Name: "v2_contacts", Key: []string{"id"}, Columns: arrow.NewSchema(fields, nil)}}
 	b := array.NewRecordBuilder(memory.DefaultAllocator, c.table.Columns)
 	defer b.Release()

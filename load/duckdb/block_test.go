@@ -100,13 +100,7 @@ func orders(name string) schemas.Table {
 	for _, n := range []string{"created_at", "updated_at"} {
 		fields = append(fields, schemas.Field(n, schemas.Timestamp, "/"+n))
 	}
-	for _, n := range []string{schemas.ColSyncedAt, schemas.ColDeletedAt} {
-		fields = append(fields, schemas.Field(n, schemas.Timestamp, ""))
-	}
-	for _, n := range []string{schemas.ColRun, schemas.ColHash, schemas.ColVia} {
-		fields = append(fields, schemas.Field(n, schemas.Text, ""))
-	}
-	fields = append(fields, arrow.Field{Name: schemas.ColOrdinal, Type: schemas.Int64})
+	fields = withOwn(fields)
 	return schemas.Table{Name: name, Key: []string{"id"}, Columns: arrow.NewSchema(fields, nil)}
 }
 

@@ -135,8 +135,8 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 		return wire.Rotating(a.Token, a.reread), a.Token, nil
 	case a.Login != nil:
 		// Sources that sign in as the same user share one token, because each sign-in ends the user's other sessions.
-		slot := as.vault.Entry("login-" + digest(at.BaseURL, a.Login.Email)).For(originOf(at))
-		return wire.NewLogin(a.Login.Email, a.Login.Password, slot), wire.Secret("login " + originOf(at) + " " + a.Login.Email), nil
+		entry := as.vault.Entry("login-" + digest(at.BaseURL, a.Login.Email)).For(originOf(at))
+		return wire.NewLogin(a.Login.Email, a.Login.Password, entry), wire.Secret("login " + originOf(at) + " " + a.Login.Email), nil
 	case a.OAuth != nil:
 		return as.oauth(a.OAuth, at)
 	}

@@ -33,6 +33,15 @@ func (k *destinationRun) drop(p *pass, err error) {
 	k.report.Status, k.report.Err = "", nil
 }
 
+// inSurvey reports whether a survey that can still be used has the stream.
+func (k *destinationRun) inSurvey() bool {
+	s, ok := k.dest.Destination.(*surveyedDestination)
+	if ok {
+		_, ok = s.surveyOf(k.key)
+	}
+	return ok
+}
+
 // outdated reports whether err only says that the survey is out of date: another process has moved the cursor since then.
 // The stream then begins again, from the cursor that the destination has now.
 func (k *destinationRun) outdated(err error) bool {

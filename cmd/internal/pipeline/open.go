@@ -22,10 +22,7 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.dest.Destination == nil {
 		return nil
 	}
-	k.surveyed = false
-	if s, ok := k.dest.Destination.(*surveyedDestination); ok {
-		_, k.surveyed = s.surveyOf(k.key)
-	}
+	k.surveyed = k.inSurvey()
 	stored, err := k.cursor(ctx, st.run)
 	if err != nil {
 		return err

@@ -56,24 +56,32 @@ type slot struct {
 
 	mu       sync.Mutex
 	held     bool
-	finished int // destinations in which only the commit of the stream's last pass is left
+	finished map[string]bool // destinations in which only the commit of the stream's last pass is left
 }
 
 // slot takes a worker slot. If ctx ends before a worker slot is free, the result holds none.
 func (q *settleQueue) slot(ctx context.Context, ended func()) *slot {
-	s := &slot{queue: q, ended: ended}
+	s := &slot{queue: q, ended: ended, finished: map[string]bool{}}
 	s.take(ctx)
 	return s
 }
 
-// finish counts a destination in which only the commit of the stream's last pass is left. When that is so in all
+// finish notes a destination in which only the commit of the stream's last pass is left. When that is so in all
 // destinations, the streams begin that wait for this one. So one transaction can commit a stream and its child streams.
-func (s *slot) finish(destinations int) {
+func (s *slot) finish(destination string, destinations int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.finished++; s.finished == destinations {
+	if s.finished[destination] = true; len(s.finished) == destinations {
 		s.ended()
 	}
+}
+
+// unfinish notes that the commit has failed, so that the stream may be read again for the destination. Streams that have
+// begun are not stopped.
+func (s *slot) unfinish(destination string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.finished, destination)
 }
 
 // take takes the slot, unless the stream has it. The stream must hold no bytes of the budget: streams with slots may wait

@@ -95,3 +95,16 @@ func TestCursorMovesAfterTheSurvey(t *testing.T) {
 	require.EqualValues(t, 5, rep.Streams[0].Counts.Unchanged)
 	require.Equal(t, 2, moved, "the stream is read again")
 }
+
+// A stream whose commit failed is read again for the destination. Its child streams still wait for the other destination.
+func TestFailedSettlementIsNoSecondDestination(t *testing.T) {
+	ended := 0
+	s := newSettleQueue(t.Context(), 1).slot(t.Context(), func() { ended++ })
+	defer s.leave()
+	s.finish("a", 2)
+	s.unfinish("a")
+	s.finish("a", 2)
+	require.Zero(t, ended)
+	s.finish("b", 2)
+	require.Equal(t, 1, ended)
+}

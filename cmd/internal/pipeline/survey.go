@@ -229,13 +229,14 @@ func (x *bookkeeping) Commit(ctx context.Context, next state.Cursor) error {
 	}
 	if x.k.finished {
 		x.p.run.verdicts.set(x.k.dest.Name, x.p.stream.Name, *x.k.ended)
-		x.p.slot.finish(len(x.p.streamRun.destinations))
+		x.p.slot.finish(x.k.dest.Name, len(x.p.streamRun.destinations))
 	}
 	err := x.p.slot.queue.settle(ctx, x.p.slot, x.to, x.of)
 	if err != nil {
 		x.to.leave(x.of.Key)
 		if x.k.finished {
-			x.p.run.verdicts.set(x.k.dest.Name, x.p.stream.Name, claim{verdict: Unproven}) // child streams have begun // Invariant 12
+			x.p.slot.unfinish(x.k.dest.Name)
+			x.p.run.verdicts.set(x.k.dest.Name, x.p.stream.Name, claim{verdict: Unproven}) // child streams may have begun // Invariant 12
 		}
 	}
 	return err
