@@ -172,7 +172,7 @@ func (r *reader) learn(o *object, name string, i int) *field {
 // always looked up in object.fields.
 func (f *field) expect(name string) {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
-		f.word[0], f.mask[0] = ^uint64(0), ^uint64(0)
+		f.word[0], f.mask[0] = 1, 0 // bytes under this mask are 0 and never 1, whatever the text is
 		return
 	}
 	literal := `"` + name + `":`
