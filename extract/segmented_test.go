@@ -132,7 +132,7 @@ func readKeyed(t *testing.T, c *Client, from state.Cursor, stop int) (ids []int,
 }
 
 // A list of 20,000 records is 200 ms away, and 100 requests a second are allowed. By ids without gaps it takes at most
-// 1.5 times as long as by page numbers, by other ids at most 1.8 times. One page after another takes 16 times as long.
+// 1.5 times as long as by page numbers, by other ids at most 1.8 or 2 times. One page after another takes 16 times as long.
 func TestKeysAgainstPages(t *testing.T) {
 	took := func(page http.HandlerFunc, s schemas.Stream) (time.Duration, *farServer) {
 		server := &farServer{limit: 100, latency: 200 * time.Millisecond, page: page}
@@ -158,8 +158,11 @@ func TestKeysAgainstPages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			step, most := 1000, 1.8 // a guess that is no id costs a request
-			if name == "dense" {
+			switch name {
+			case "dense":
 				step, most = 1, 1.5
+			case "with total": // the last pages may be read one after another: it depends on the order of the answers
+				most = 2
 			}
 			if k.ids = idsFrom(20_000, step, rand.New(rand.NewPCG(1, 19))); k.falls {
 				slices.Reverse(k.ids)
