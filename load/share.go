@@ -86,7 +86,7 @@ func (p SourcePart) Scan(ctx context.Context, table string, columns []string, vi
 }
 
 // Survey implements [Surveyor], if the destination does.
-func (p SourcePart) Survey(ctx context.Context, streams []Surveyed) error {
+func (p SourcePart) Survey(ctx context.Context, streams []Surveyed, own []SurveyedOwn) error {
 	by, able := p.Destination.(Surveyor)
 	if !able {
 		return fmt.Errorf("survey: %w", errors.ErrUnsupported)
@@ -95,7 +95,7 @@ func (p SourcePart) Survey(ctx context.Context, streams []Surveyed) error {
 	for i := range streams {
 		streams[i].Key.Source = p.Source
 	}
-	return by.Survey(ctx, streams)
+	return by.Survey(ctx, streams, own)
 }
 
 // SurveyOf implements [Surveyor].

@@ -20,9 +20,10 @@ import (
 // Surveyor is implemented by destinations that can handle many streams at once. Survey reads what a run must know about
 // the streams. Settle commits the bookkeeping of those streams whose rows have not changed.
 type Surveyor interface {
-	// Survey reads the streams, in one snapshot of the destination. They belong to one pipeline and one source. Survey
-	// returns an error that wraps [errors.ErrUnsupported] if the destination does not support surveys.
-	Survey(ctx context.Context, streams []Surveyed) error
+	// Survey reads the streams and penstock's own tables, in one snapshot of the destination. The streams belong to one
+	// pipeline and one source. Survey returns an error that wraps [errors.ErrUnsupported] if the destination does not
+	// support surveys.
+	Survey(ctx context.Context, streams []Surveyed, own []SurveyedOwn) error
 
 	// SurveyOf returns the results of the last Survey for a stream. It returns false if a transaction of the stream has
 	// ended in this process since then. After a settlement, the results have the new cursor.
@@ -38,9 +39,21 @@ type Surveyor interface {
 // Surveyed is a stream to survey, and its root table.
 type Surveyed struct {
 	Key     state.Key
-	Table   string
+	Table   string   // "" if the stream has no table; then only its cursor is read
 	Columns []string // integers or texts of the table's current rows to read too; see [StreamSurvey].Current
 }
+
+// SurveyedOwn is one of penstock's own tables to read in a survey: its rows of the pipeline and the source. Of [Rejects],
+// only the open ones are read; of [Certificates], only those of the newest run that has read the stream; of [Runs], only
+// the newest [MostRuns].
+type SurveyedOwn struct {
+	Table   string
+	Columns []string
+	Visit   func(arrow.RecordBatch) error // as in [Destination].Scan
+}
+
+// MostRuns is the number of runs that a survey reads.
+const MostRuns = 30
 
 // StreamSurvey has the results of a survey for one stream.
 type StreamSurvey struct {

@@ -187,6 +187,7 @@ var (
 		{"a table that is dropped", testStanding},
 		{"old rows are removed", testTrim},
 		{"a survey", testSurvey},
+		{"a survey of penstock's own tables", testSurveyOwn},
 		{"settlements", testSettle},
 		{"settlements that fail", testSettleStops},
 		{"one of two settlements fails", testSettleEach},

@@ -17,7 +17,7 @@ type surveyed struct {
 }
 
 // Survey implements [load.Surveyor].
-func (m *Memory) Survey(ctx context.Context, streams []load.Surveyed) error {
+func (m *Memory) Survey(ctx context.Context, streams []load.Surveyed, own []load.SurveyedOwn) error {
 	if err := m.acquire(ctx); err != nil {
 		return err
 	}
@@ -45,7 +45,42 @@ func (m *Memory) Survey(ctx context.Context, streams []load.Surveyed) error {
 			return err
 		}
 	}
+	for _, o := range own {
+		if err := m.surveyOwn(ctx, streams[0].Key, o); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// surveyOwn reads rows of one of penstock's own tables; see [load.SurveyedOwn].
+func (m *Memory) surveyOwn(_ context.Context, k state.Key, o load.SurveyedOwn) error {
+	m.mu.Lock()
+	t := m.tables[o.Table]
+	if t == nil {
+		m.mu.Unlock()
+		return nil
+	}
+	rows, newest := slices.DeleteFunc(slices.Clone(t.rows), func(r Row) bool {
+		return r["pipeline"] != k.Pipeline || r[schemas.ColSource] != k.Source || o.Table == load.Rejects.Name && r["resolved_at"] != ""
+	}), map[string]string{}
+	if o.Table == load.Certificates.Name {
+		for _, r := range rows {
+			newest[r["stream"]] = max(newest[r["stream"]], r["run"])
+		}
+		rows = slices.DeleteFunc(rows, func(r Row) bool { return r["run"] != newest[r["stream"]] })
+	}
+	columns, err := load.Select(t.Columns, o.Columns)
+	m.mu.Unlock()
+	if err != nil || len(rows) == 0 {
+		return err
+	}
+	b, err := batchOf(columns, rows)
+	if err != nil {
+		return err
+	}
+	defer b.Release()
+	return o.Visit(b)
 }
 
 // digest adds the digest of a table's current rows, and the requested columns. The caller holds m.mu.

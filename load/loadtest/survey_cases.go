@@ -21,7 +21,7 @@ func (b *fixture) survey(streams ...load.Surveyed) load.Surveyor {
 	if !able {
 		b.Skip("the destination cannot survey")
 	}
-	err := s.Survey(b.Context(), streams)
+	err := s.Survey(b.Context(), streams, nil)
 	if errors.Is(err, errors.ErrUnsupported) {
 		b.Skip("the destination cannot survey")
 	}
@@ -95,6 +95,53 @@ func testSurvey(t *testing.T, d Driver) {
 			})
 		}
 	}
+}
+
+// testSurveyOwn surveys penstock's own tables: the rows of the pipeline, and only those that a run needs.
+func testSurveyOwn(t *testing.T, d Driver) {
+	b := newFixture(t, d)
+	b.survey(load.Surveyed{Key: b.key})
+	own := func(s load.Surveyor) map[string][]string {
+		found := map[string][]string{}
+		var all []load.SurveyedOwn
+		for table, column := range map[string]string{load.Certificates.Name: "stream", load.Rejects.Name: "record_id", load.Runs.Name: "status"} {
+			all = append(all, load.SurveyedOwn{Table: table, Columns: []string{column, "run"}, Visit: func(batch arrow.RecordBatch) error {
+				runs := textsOf(t, batch, "run")
+				for i, text := range textsOf(t, batch, column) {
+					found[table] = append(found[table], text+" "+runs[i])
+				}
+				return nil
+			}})
+		}
+		require.NoError(t, s.Survey(t.Context(), []load.Surveyed{{Key: b.key}}, all))
+		return found
+	}
+	require.Empty(t, own(b.dest.(load.Surveyor)), "before the first run")
+	write := func(t schemas.Table, rows ...[]any) {
+		next := state.Cursor(t.Name)
+		require.NoError(b, load.CommitRows(b.Context(), b.dest, b.key, b.cursor, next, b.pass, t, rows...))
+		b.cursor = next
+	}
+	certificate := func(run, pipeline, stream string) []any {
+		return []any{run, pipeline, stream, noon, "proven", `{}`, 1, 1, 0, 1, 0, 0, 0, 1, 1}
+	}
+	reject := func(pipeline, id string, resolved any) []any {
+		return []any{"r1", pipeline, "a", 1, 1, "", noon, id, "", "", "", true, resolved, id, "extract", nil}
+	}
+	pipeline := b.key.Pipeline
+	write(load.Certificates, certificate("r1", pipeline, "a"), certificate("r2", pipeline, "a"), certificate("r2", pipeline, "a"), certificate("r1", pipeline, "b"), certificate("r3", "other", "a"))
+	write(load.Rejects, reject(pipeline, "1", nil), reject(pipeline, "2", noon), reject("other", "3", nil))
+	write(load.Runs, []any{"r1", pipeline, noon, noon, "complete", `{}`, nil}, []any{"r3", "other", noon, noon, "complete", `{}`, nil})
+	b.reopen()
+	found := own(b.dest.(load.Surveyor))
+	require.ElementsMatch(t, []string{"a r2", "a r2", "b r1"}, found[load.Certificates.Name])
+	require.Equal(t, []string{"1 r1"}, found[load.Rejects.Name])
+	require.Equal(t, []string{"complete r1"}, found[load.Runs.Name])
+	st, ok := b.dest.(load.Surveyor).SurveyOf(b.key)
+	require.True(t, ok)
+	require.Equal(t, b.cursor, st.Cursor)
+	require.Empty(t, st.Tables)
+	require.NoError(t, load.CommitRows(t.Context(), b.dest, b.key, b.cursor, "next", b.pass, load.Runs))
 }
 
 // twoStreams commits a row of the stream orders to the table people, and one of the stream other to the table others. It

@@ -54,16 +54,17 @@ func (r *reader) Objects(ctx context.Context, names []string) (map[string]*sqlme
 
 // Write implements [sqlmerge.Backend]. It begins a transaction that belongs to no stream.
 func (b *backend) Write(ctx context.Context) (sqlmerge.Session, error) {
-	// ErrUnshared is no obstacle: penstock's own tables exist, and sources share them
-	if err := b.prepare(ctx, ""); err != nil && !errors.Is(err, load.ErrUnshared) {
-		return nil, err
-	}
 	s, err := b.pool.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := &transaction{session: s, b: b}
-	if err := s.begin(ctx); err != nil {
+	if b.own.exist() {
+		err = s.begin(ctx)
+	} else if err = b.begin(ctx, s, ""); errors.Is(err, load.ErrUnshared) {
+		err = nil // penstock's own tables exist, and sources share them
+	}
+	if err != nil {
 		t.discard()
 		return nil, err
 	}
@@ -84,21 +85,15 @@ func (b *backend) Digest(text string) string {
 // Discard implements [sqlmerge.Pooled].
 func (b *backend) Discard(table string) { b.passes.discard(table) }
 
-// prepare creates the schema and penstock's own tables if they are missing. It uses its own transaction, because
-// streams that start at the same time all need the tables. The tables stay empty until the first commit.
-func (b *backend) prepare(ctx context.Context, source string) error {
-	if b.own.known(source) {
-		return nil
+// begin begins a transaction that writes. The first one creates the schema and penstock's own tables if they are missing,
+// and commits them, because streams that start at the same time all need the tables. The tables stay empty until the
+// first commit of a stream.
+func (b *backend) begin(ctx context.Context, s *session, source string) error {
+	if err := s.begin(ctx); err != nil || b.own.known(source) {
+		return err
 	}
-	s, err := b.pool.acquire(ctx)
+	created, err := createOwn(ctx, s, b.dialect, source)
 	if err != nil {
-		return err
-	}
-	defer func() { s.rollback(); s.release() }()
-	if err := s.begin(ctx); err != nil {
-		return err
-	}
-	if err := createOwn(ctx, s, b.dialect, source); err != nil {
 		return err
 	}
 	if err := b.passes.findStale(ctx, s); err != nil {
@@ -107,8 +102,10 @@ func (b *backend) prepare(ctx context.Context, source string) error {
 	if err := b.warn(ctx, s); err != nil {
 		return err
 	}
-	if err := s.run(ctx, "COMMIT"); err != nil {
-		return err
+	if created {
+		if err := s.run(ctx, "COMMIT; "+s.pool.beginSQL()); err != nil {
+			return err
+		}
 	}
 	b.own.learn(source)
 	return nil

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -42,11 +40,11 @@ func relations(schema string, names []string) string {
 
 // readObjects reads the objects with the given names, and their child tables.
 func readObjects(ctx context.Context, s *session, schema string, names []string) (map[string]*object, error) {
-	all, byOID := map[string]*object{}, map[string]*object{}
+	all, keys := map[string]*object{}, map[*object]string{}
 	query := `SELECT c.relname, c.relkind, ` + suspect + `, a.attname, pg_catalog.format_type(a.atttypid, a.atttypmod),
-		a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '' OR a.attidentity = 'a', c.oid, a.attnum,
+		a.attnotnull AND NOT a.atthasdef AND a.attidentity = '', a.attgenerated <> '' OR a.attidentity = 'a', k.keys, a.attnum,
 		c.relrowsecurity AND pg_catalog.row_security_active(c.oid) OR NOT pg_catalog.has_table_privilege(c.oid, 'SELECT')
-		FROM pg_catalog.pg_class c
+		FROM pg_catalog.pg_class c CROSS JOIN LATERAL (` + keysSQL + `) k
 		LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 		WHERE ` + relations(schema, names) + " ORDER BY c.relname, a.attnum"
 	err := s.query(ctx, query, func(v [][]byte) error {
@@ -54,7 +52,7 @@ func readObjects(ctx context.Context, s *session, schema string, names []string)
 		if o == nil {
 			o = &object{kind: string(v[1]), suspect: string(v[2]) == "t", numbers: map[string]string{}}
 			o.Types, o.View, o.Other, o.Hidden = map[string]string{}, o.kind == "v", kindName(o.kind), string(v[9]) == "t"
-			all[string(v[0])], byOID[string(v[7])] = o, o
+			all[string(v[0])], keys[o] = o, string(v[7])
 		}
 		if v[3] == nil {
 			return nil
@@ -71,32 +69,37 @@ func readObjects(ctx context.Context, s *session, schema string, names []string)
 		o.numbers[string(v[8])] = column
 		return nil
 	})
-	if err != nil {
-		return nil, err
+	for o, text := range keys {
+		if err == nil {
+			err = o.addKeys(text)
+		}
 	}
-	return all, readKeys(ctx, s, byOID)
+	return all, err
 }
 
-// readKeys adds the unique keys to the objects, which are given by OID. The query runs for each commit, so it reads only
-// one table: planning a join would take longer than running it.
-func readKeys(ctx context.Context, s *session, objects map[string]*object) error {
-	if len(objects) == 0 {
-		return nil
-	}
-	query := "SELECT indrelid, indkey, indnkeyatts FROM pg_catalog.pg_index WHERE indrelid IN (" + strings.Join(slices.Sorted(maps.Keys(objects)), ", ") +
-		") AND indisunique AND indisvalid AND indimmediate AND indpred IS NULL AND indexprs IS NULL"
-	return s.query(ctx, query, func(v [][]byte) error {
-		o, key := objects[string(v[0])], strings.Fields(string(v[1]))
-		n, err := strconv.Atoi(string(v[2]))
+// keysSQL returns the unique keys of the relation c in one text: the number of the columns of a key, and the attribute
+// numbers of the columns in its index. Semicolons separate the keys.
+const keysSQL = `SELECT pg_catalog.string_agg(i.indnkeyatts::text || ' ' || i.indkey::text, ';' ORDER BY i.indexrelid) AS keys FROM pg_catalog.pg_index i
+	WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL`
+
+// addKeys adds the unique keys in a text of keysSQL.
+func (o *object) addKeys(text string) error {
+	for key := range strings.SplitSeq(text, ";") {
+		numbers := strings.Fields(key)
+		if len(numbers) == 0 {
+			continue
+		}
+		n, err := strconv.Atoi(numbers[0])
 		if err != nil {
 			return err
 		}
-		for i, number := range key[:n] { // the other columns are only included in the index
-			key[i] = o.numbers[number]
+		columns := numbers[1 : n+1] // the other columns are only included in the index
+		for i, number := range columns {
+			columns[i] = o.numbers[number]
 		}
-		o.Unique = append(o.Unique, load.KeyName(key[:n]))
-		return nil
-	})
+		o.Unique = append(o.Unique, load.KeyName(columns))
+	}
+	return nil
 }
 
 func objectsOf(found map[string]*object) map[string]*sqlmerge.Object {

@@ -26,6 +26,13 @@ func (o *ownTables) known(source string) bool {
 	return o.ready[source != ""]
 }
 
+// The method exist reports whether the tables are known to exist, for one source or for many.
+func (o *ownTables) exist() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.ready) > 0
+}
+
 // The method learn records that the tables for the source exist.
 func (o *ownTables) learn(source string) {
 	o.mu.Lock()
@@ -45,19 +52,19 @@ func (o *ownTables) recheck(err error) error {
 	return retryable{err}
 }
 
-// createOwn creates the schema and penstock's own tables if they are missing.
-func createOwn(ctx context.Context, s *session, sql dialect, source string) error {
+// createOwn creates the schema and penstock's own tables if they are missing, and reports whether any were missing.
+func createOwn(ctx context.Context, s *session, sql dialect, source string) (bool, error) {
 	lacking, err := lackingOwn(ctx, s, sql.schema, source)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := checkOwnTrust(ctx, s, sql.schema); err != nil || len(lacking) == 0 {
-		return err
+		return false, err
 	}
 	if err := createLacking(ctx, s, sql, source); err != nil {
-		return fmt.Errorf("create penstock's own tables in schema %s: %w", sql.schema, err)
+		return false, fmt.Errorf("create penstock's own tables in schema %s: %w", sql.schema, err)
 	}
-	return nil
+	return true, nil
 }
 
 func createLacking(ctx context.Context, s *session, sql dialect, source string) error {

@@ -82,7 +82,7 @@ func TestZombieInCopy(t *testing.T) {
 	s, err := d.b.pool.acquire(t.Context())
 	require.NoError(t, err)
 	defer s.drop()
-	_, err = fence(t.Context(), s, d.b.dialect, leads)
+	_, err = fence(t.Context(), s, d.b.dialect, leads, d.b.pool.beginSQL()+"; ")
 	require.NoError(t, err)
 	require.NoError(t, s.run(t.Context(), temporary(stagedIn, "(n bigint)")))
 	rows, frozen := io.Pipe()

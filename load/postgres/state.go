@@ -17,27 +17,30 @@ type position struct {
 	sequence, moved int64
 }
 
-// fence begins a transaction and locks the stream's row until the transaction ends. If there is no row, fence inserts an
-// empty one, so that only one process can make the first commit of a stream. All this is one request, to save time.
-// Each later statement sees everything that was committed before the lock was granted. Invariant 13
-func fence(ctx context.Context, s *session, sql dialect, k state.Key) (p position, err error) {
+// fence runs the statement begin, and locks the stream's row until the transaction ends. If there is no row, fence inserts
+// an empty one, so that only one process can make the first commit of a stream. Each later statement sees everything that
+// was committed before the lock was granted. Invariant 13
+func fence(ctx context.Context, s *session, sql dialect, k state.Key, begin string) (p position, err error) {
 	column, owner := "", ""
 	where := "pipeline = " + literal(k.Pipeline) + " AND stream = " + literal(k.Stream)
 	if k.Source != "" {
 		column, owner = ident(schemas.ColSource)+", ", literal(k.Source)+", "
 		where += " AND " + ident(schemas.ColSource) + " = " + literal(k.Source)
 	}
-	table := sql.Place(load.State.Name)
+	table, found := sql.Place(load.State.Name), false
 	insert := fmt.Sprintf("INSERT INTO %s (%spipeline, stream, cursor, sequence) VALUES (%s%s, %s, '', 0) ON CONFLICT DO NOTHING", table, column, owner, literal(k.Pipeline), literal(k.Stream))
 	read := "SELECT cursor, sequence, coalesce(" + sql.Micros("updated_at") + ", 0) FROM " + table + " WHERE " + where + " FOR UPDATE"
-	err = s.query(ctx, s.pool.beginSQL()+"; "+insert+"; "+read, func(v [][]byte) error {
-		p.cursor = state.Cursor(v[0])
+	row := func(v [][]byte) error {
+		found, p.cursor = true, state.Cursor(v[0])
 		var err, merr error
 		p.sequence, err = strconv.ParseInt(string(v[1]), 10, 64)
 		p.moved, merr = strconv.ParseInt(string(v[2]), 10, 64)
 		return errors.Join(err, merr)
-	})
-	return p, err
+	}
+	if err = s.query(ctx, begin+read, row); err != nil || found {
+		return p, err
+	}
+	return p, s.query(ctx, insert+"; "+read, row)
 }
 
 // settle waits until a COMMIT whose answer was lost has ended. It waits for the lock of the stream's row, which the
@@ -49,7 +52,7 @@ func settle(ctx context.Context, p *pool, sql dialect, k state.Key) error {
 			return err
 		}
 		defer func() { s.rollback(); s.release() }()
-		_, err = fence(ctx, s, sql, k)
+		_, err = fence(ctx, s, sql, k, p.beginSQL()+"; ")
 		return err
 	})
 }

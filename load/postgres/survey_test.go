@@ -32,7 +32,7 @@ func TestSurveyLeavesOutHiddenTables(t *testing.T) {
 		streams = append(streams, load.Surveyed{Key: k, Table: tables[i]})
 	}
 	server.Exec("ALTER TABLE mine.crm_leads ENABLE ROW LEVEL SECURITY; ALTER TABLE mine.crm_leads FORCE ROW LEVEL SECURITY; REVOKE SELECT ON mine.crm_notes FROM loader")
-	require.NoError(t, d.Survey(t.Context(), streams))
+	require.NoError(t, d.Survey(t.Context(), streams, nil))
 	for i, k := range keys {
 		st, ok := d.SurveyOf(k)
 		require.Equal(t, i == 1, ok, k.Stream)

@@ -46,16 +46,19 @@ func (x *tx) Rollback() error {
 
 // open acquires a session, begins a database transaction, and locks the stream's row.
 func (x *tx) open(ctx context.Context) (sqlmerge.Session, error) {
-	if err := x.b.prepare(ctx, x.key.Source); err != nil {
-		return nil, err
-	}
 	s, err := x.b.pool.acquire(ctx)
 	if err != nil {
 		return nil, err
 	}
-	t := &transaction{session: s, b: x.b, of: x}
-	if err = x.b.Step("fence"); err == nil {
-		if t.at, err = fence(ctx, s, x.b.dialect, x.key); err == nil {
+	t, begin := &transaction{session: s, b: x.b, of: x}, x.b.pool.beginSQL()+"; "
+	if !x.b.own.known(x.key.Source) {
+		begin, err = "", x.b.begin(ctx, s, x.key.Source)
+	}
+	if err == nil {
+		err = x.b.Step("fence")
+	}
+	if err == nil {
+		if t.at, err = fence(ctx, s, x.b.dialect, x.key, begin); err == nil {
 			x.s = t
 			return t, nil
 		}

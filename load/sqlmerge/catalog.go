@@ -21,13 +21,15 @@ type catalog struct {
 	traits Traits
 	r      Reader
 	of     load.Pass // the pass that changes tables
+	pooled bool      // the backend creates penstock's own tables: see [Pooled]
 
 	live   map[string]*Object
 	looked []string // names that were looked up
 
-	changes  []load.Change   // recorded changes of the families in replayed
-	replayed map[string]bool // families whose recorded changes were read, by the name of the table
-	stale    bool            // changes were added after made and views were computed
+	changes  []load.Change    // recorded changes of the families in replayed
+	replayed map[string]bool  // families whose recorded changes were read, by the name of the table
+	makers   map[string]maker // the last runs that have created the tables, by the name of the table
+	stale    bool             // changes were added after made and views were computed
 	made     map[string]schemas.Table
 	views    map[string]bool // names of the views that penstock made
 	stamp    time.Time       // time of the last changes that this transaction has recorded
@@ -35,7 +37,8 @@ type catalog struct {
 
 // newCatalog returns a catalog that knows nothing yet.
 func newCatalog(b Backend, r Reader, of load.Pass) *catalog {
-	c := &catalog{d: b, traits: b.Traits(), r: r, of: of}
+	_, pooled := b.(Pooled)
+	c := &catalog{d: b, traits: b.Traits(), r: r, of: of, pooled: pooled}
 	c.reset()
 	return c
 }
@@ -48,7 +51,7 @@ func readCatalog(ctx context.Context, b Backend, r Reader, names ...string) (*ca
 
 // reset makes the catalog read everything again, because other transactions may have changed tables.
 func (c *catalog) reset() {
-	c.live, c.replayed, c.looked, c.changes, c.made = map[string]*Object{}, map[string]bool{}, nil, nil, nil
+	c.live, c.replayed, c.looked, c.changes, c.made, c.makers = map[string]*Object{}, map[string]bool{}, nil, nil, nil, map[string]maker{}
 }
 
 // viewSuffix ends the names of the views of current rows.
@@ -131,10 +134,14 @@ func (c *catalog) read(ctx context.Context, names ...string) error {
 	}
 	var missing []string
 	for _, n := range names {
-		if !c.replayed[n] {
-			c.replayed[n] = true
-			missing = append(missing, n)
+		if c.replayed[n] {
+			continue
 		}
+		if c.replayed[n] = true; c.asCreated(n) {
+			c.stale = true
+			continue
+		}
+		missing = append(missing, n)
 	}
 	if missing != nil {
 		if err := c.readChanges(ctx, missing); err != nil {
@@ -160,51 +167,6 @@ func (c *catalog) read(ctx context.Context, names ...string) error {
 		c.made[t.Name] = t
 	}
 	return nil
-}
-
-// mostFamilies is the number of families up to which a query names them. For more families, it is cheaper to read the
-// recorded changes of all tables.
-const mostFamilies = 20
-
-// readChanges adds the recorded changes of the families of the named tables, except for changes that concern only the
-// source.
-func (c *catalog) readChanges(ctx context.Context, names []string) error {
-	c.stale = true
-	if c.live[load.Changes.Name] == nil {
-		return nil
-	}
-	query := "SELECT " + c.d.Micros(`"at"`) + `, "table", "column", source, action, from_type, to_type FROM ` + c.d.Place(load.Changes.Name) +
-		" WHERE action <> " + c.d.Literal(load.ActionDrift)
-	if len(names) <= mostFamilies {
-		views := make([]string, len(names))
-		for i, n := range names {
-			views[i] = c.d.Literal(n + viewSuffix)
-		}
-		query += " AND (" + FamilySQL(c.d, `"table"`, names) + " OR action = " + c.d.Literal(load.ActionView) + ` AND "table" IN (` + strings.Join(views, ", ") + "))"
-	}
-	named := map[string]bool{}
-	for _, n := range names {
-		named[n] = true
-	}
-	return c.r.Query(ctx, query, func(v []driver.Value) error {
-		var change load.Change
-		at, _ := v[0].(int64)
-		change.At = time.UnixMicro(at)
-		for i, p := range []*string{&change.Table, &change.Column, &change.Source, &change.Action, &change.From, &change.To} {
-			*p, _ = v[i+1].(string)
-		}
-		if len(names) <= mostFamilies || isOf(change, named) {
-			c.changes = append(c.changes, change)
-		}
-		return nil
-	})
-}
-
-// isOf reports whether a change concerns the families of the named tables.
-func isOf(c load.Change, named map[string]bool) bool {
-	name, isView := strings.CutSuffix(c.Table, viewSuffix)
-	return isView && c.Action == load.ActionView && named[name] ||
-		named[c.Table] || slices.ContainsFunc(load.Ancestors(c.Table), func(n string) bool { return named[n] })
 }
 
 // FamilySQL returns the condition that the column holds one of the given names of tables, or the name of a child table of
@@ -383,32 +345,4 @@ func (c *catalog) findObject(name string) *Object {
 		}
 	}
 	return nil
-}
-
-// The method record stores changes where readChanges finds them, and sets the time of the changes. Changes are replayed
-// in the order of their times. So the time is later than those of all earlier changes to the same families of tables.
-func (c *catalog) record(sql *statements, changes []load.Change) error {
-	if len(changes) == 0 {
-		return nil
-	}
-	first := c.stamp.IsZero()
-	if first {
-		c.stamp = c.of.Time()
-	}
-	for _, earlier := range c.changes { // another transaction may have changed tables before this one first used them
-		if first || earlier.At.After(c.stamp) {
-			c.stamp = load.CommitTime(c.stamp, earlier.At)
-		}
-	}
-	rows := make([]string, len(changes))
-	for i, change := range changes {
-		changes[i].At = c.stamp
-		values := []string{c.d.Timestamp(c.stamp)}
-		for _, text := range []string{c.of.Run, change.Table, change.Column, change.Source, change.Action, change.From, change.To, change.Reason} {
-			values = append(values, c.d.Literal(text))
-		}
-		rows[i] = "(" + strings.Join(values, ", ") + ")"
-	}
-	c.changes, c.stale = append(c.changes, changes...), true
-	return sql.exec("INSERT INTO " + c.d.Place(load.Changes.Name) + " (" + Idents(load.Names(load.Changes.Columns)) + ") VALUES " + strings.Join(rows, ", "))
 }

@@ -2,7 +2,6 @@ package sqlmerge
 
 import (
 	"context"
-	"database/sql/driver"
 	"fmt"
 	"slices"
 
@@ -30,11 +29,6 @@ func (d *Store) streamState(ctx context.Context, r Reader, k state.Key, table st
 	if s, err = c.stateOf(table); err != nil {
 		return s, err
 	}
-	made, err := runsThatMade(ctx, d.b, r, ` AND "table" = `+d.b.Literal(table))
-	if err != nil {
-		return s, err
-	}
-	s.Made = made[table]
 	t, recorded := c.made[table]
 	if o := c.live[table]; !recorded || o == nil || !o.isTable() {
 		return s, nil
@@ -43,7 +37,8 @@ func (d *Store) streamState(ctx context.Context, r Reader, k state.Key, table st
 	return s, err
 }
 
-// stateOf returns what the catalog has of the state of a stream's table: the owner, and the tables that are gone.
+// stateOf returns what the catalog has of the state of a stream's table: the owner, the run that made the table, and the
+// tables that are gone.
 func (c *catalog) stateOf(table string) (s load.StreamState, err error) {
 	for name := range c.made {
 		if c.live[name] == nil && inFamilies(name, []string{table}) {
@@ -51,6 +46,7 @@ func (c *catalog) stateOf(table string) (s load.StreamState, err error) {
 		}
 	}
 	slices.Sort(s.Gone)
+	s.Made = c.makers[table].run
 	s.Owner, err = c.owner(table)
 	return s, err
 }
@@ -64,17 +60,6 @@ func (c *catalog) owner(table string) (*load.Owner, error) {
 		}
 	}
 	return load.ParseOwner(last.To)
-}
-
-// runsThatMade returns the runs that have created tables, by table. The text more ends the condition.
-func runsThatMade(ctx context.Context, d Dialect, r Reader, more string) (map[string]string, error) {
-	runs := map[string]string{}
-	query := `SELECT "table", run FROM ` + d.Place(load.Changes.Name) + " WHERE action = " + d.Literal(load.ActionCreate) + more + ` ORDER BY "at"`
-	return runs, r.Query(ctx, query, func(v []driver.Value) error {
-		table, _ := v[0].(string)
-		runs[table], _ = v[1].(string)
-		return nil
-	})
 }
 
 // claimed is a claim that was checked, and the stream's position after the commit that checked it.

@@ -2,6 +2,7 @@ package sqlmerge
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -80,6 +81,11 @@ func (d *Store) settleEach(ctx context.Context, due []settling, errs []error, er
 
 // settleOnce makes one attempt. If the position of a stream has changed, it sets the stream's error in errs. It commits
 // all other settlements.
+//
+// It does not compare rows with the digests of the survey again. The survey has read the digests and the positions in
+// one snapshot, and each commit of penstock moves the position of its stream. A stream whose position is moved here had
+// no commit since then, and has none until this transaction ends, because its row in [load.State] is locked.
+// Invariants 2, 13
 func (d *Store) settleOnce(ctx context.Context, due []settling, errs []error) (err error) {
 	if err := d.b.Step("begin"); err != nil {
 		return err
@@ -95,21 +101,9 @@ func (d *Store) settleOnce(ctx context.Context, due []settling, errs []error) (e
 		}
 	}()
 	sql := &statements{Session: s, ctx: ctx, step: d.b.Step, changed: map[string]bool{}}
-	now, err := lockPositions(ctx, d.b, s, due)
+	open, err := d.openOf(ctx, s, due, errs)
 	if err != nil {
 		return err
-	}
-	var open []settling
-	for i := range due {
-		x := &due[i]
-		errs[x.index] = nil // of an earlier attempt
-		switch at := now[x.Key.Stream]; {
-		case x.to.sequence > 0 && at == x.to: // an earlier attempt has succeeded
-		case at != x.from:
-			errs[x.index] = fmt.Errorf("settle %s: %w", x.Key.Stream, state.ErrMoved)
-		default:
-			open = append(open, *x)
-		}
 	}
 	if len(open) == 0 {
 		return s.Rollback()
@@ -119,13 +113,16 @@ func (d *Store) settleOnce(ctx context.Context, due []settling, errs []error) (e
 		open[i].to = position{cursor: open[i].Next, sequence: open[i].from.sequence + 1, moved: in.when.UnixMicro()}
 		due[slices.IndexFunc(due, func(x settling) bool { return x.index == open[i].index })].to = open[i].to
 	}
-	if err := d.writeOwn(sql, in, open); err != nil {
-		return err
-	}
 	if err := sql.step("state"); err != nil {
 		return err
 	}
-	if err := movePositions(sql, in, open); err != nil {
+	if open, err = movePositions(sql, in, open, errs); err != nil {
+		return err
+	}
+	if len(open) == 0 {
+		return s.Rollback()
+	}
+	if err := d.writeOwn(sql, in, open); err != nil {
 		return err
 	}
 	if err := sql.step("precommit"); err != nil {
@@ -135,6 +132,24 @@ func (d *Store) settleOnce(ctx context.Context, due []settling, errs []error) (e
 		return err
 	}
 	return d.b.Step("committed")
+}
+
+// openOf returns the settlements that no earlier attempt has committed. If an earlier attempt has begun to commit, it
+// waits for the end of that attempt, because it locks the rows of the streams. // Invariants 1, 13
+func (d *Store) openOf(ctx context.Context, s Session, due []settling, errs []error) (open []settling, err error) {
+	var now map[string]position
+	if slices.ContainsFunc(due, func(x settling) bool { return x.to.sequence > 0 }) {
+		if now, err = lockPositions(ctx, d.b, s, due); err != nil {
+			return nil, err
+		}
+	}
+	for _, x := range due {
+		errs[x.index] = nil // of an earlier attempt
+		if x.to.sequence == 0 || now[x.Key.Stream] != x.to {
+			open = append(open, x)
+		}
+	}
+	return open, nil
 }
 
 // lockPositions locks the rows of the streams in [load.State], always in the same order, and reads them. // Invariant 13
@@ -198,24 +213,37 @@ func (d *Store) writeOwn(sql *statements, in *scope, open []settling) (err error
 	return m.rows(pending)
 }
 
-// movePositions stores the new positions. The rows are locked, and have the old positions.
-func movePositions(sql *statements, in *scope, open []settling) error {
+// movePositions stores the new positions, and returns the settlements whose positions it has stored. The others have the
+// error [state.ErrMoved], because the positions of their streams have changed. The update also locks the rows. A separate
+// statement that locks them would add to the log of the database. The order of the locks does not matter, because only one
+// process settles the streams of a pipeline and a source. // Invariants 2, 13
+func movePositions(sql *statements, in *scope, open []settling, errs []error) (moved []settling, err error) {
 	rows := make([]string, len(open))
 	for i, x := range open {
-		rows[i] = fmt.Sprintf("(%s, %s, %d)", in.Literal(x.Key.Stream), in.Literal(string(x.Next)), x.to.sequence)
+		rows[i] = fmt.Sprintf("(%s, %s, %d, %s, %s)", in.Literal(x.Key.Stream), in.Literal(string(x.from.cursor)), x.from.sequence,
+			in.Literal(string(x.Next)), in.Timestamp(time.UnixMicro(x.from.moved)))
 	}
 	source := ""
 	if in.source != "" {
 		source = " AND t." + schemas.ColSource + " = " + in.Literal(in.source)
 	}
-	n, err := sql.Affect(sql.ctx, fmt.Sprintf(`UPDATE %s AS t SET "cursor" = v.next, sequence = v.place, updated_at = %s FROM (VALUES %s) AS v (stream, next, place)
-		WHERE t.pipeline = %s%s AND t.stream = v.stream AND t.sequence = v.place - 1`,
-		in.Place(load.State.Name), in.Timestamp(in.when), strings.Join(rows, ", "), in.Literal(open[0].Key.Pipeline), source))
-	if err == nil && n != int64(len(open)) {
-		err = state.ErrMoved
-	}
+	found := map[string]bool{}
+	err = sql.Query(sql.ctx, fmt.Sprintf(`UPDATE %s AS t SET "cursor" = v.next, sequence = v.place + 1, updated_at = %s FROM (VALUES %s) AS v (stream, old, place, next, moved)
+		WHERE t.pipeline = %s%s AND t.stream = v.stream AND t.sequence = v.place AND t."cursor" = v.old AND t.updated_at = v.moved RETURNING t.stream`,
+		in.Place(load.State.Name), in.Timestamp(in.when), strings.Join(rows, ", "), in.Literal(open[0].Key.Pipeline), source), func(v []driver.Value) error {
+		stream, _ := v[0].(string)
+		found[stream] = true
+		return nil
+	})
 	if err != nil {
-		return fmt.Errorf("move cursors: %w", err)
+		return nil, fmt.Errorf("move cursors: %w", err)
 	}
-	return nil
+	for _, x := range open {
+		if found[x.Key.Stream] {
+			moved = append(moved, x)
+			continue
+		}
+		errs[x.index] = fmt.Errorf("settle %s: %w", x.Key.Stream, state.ErrMoved)
+	}
+	return moved, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -35,7 +36,7 @@ type surveyed struct {
 }
 
 // Survey reads many streams in one snapshot; see [load.Surveyor].
-func (d *Store) Survey(ctx context.Context, streams []load.Surveyed) error {
+func (d *Store) Survey(ctx context.Context, streams []load.Surveyed, own []load.SurveyedOwn) error {
 	if _, able := d.b.(Digester); !able || d.pooled == nil {
 		return fmt.Errorf("survey: %w", errors.ErrUnsupported)
 	}
@@ -46,7 +47,7 @@ func (d *Store) Survey(ctx context.Context, streams []load.Surveyed) error {
 	found := map[state.Key]surveyed{}
 	err := d.b.Read(ctx, func(r Reader) error {
 		clear(found) // remove the results of an attempt that failed
-		return d.survey(ctx, r, streams, found)
+		return d.survey(ctx, r, streams, own, found)
 	})
 	if err != nil {
 		return fmt.Errorf("survey the streams: %w", err)
@@ -54,8 +55,11 @@ func (d *Store) Survey(ctx context.Context, streams []load.Surveyed) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, s := range streams {
-		if _, unmoved := d.surveyed[s.Key]; unmoved {
-			d.surveyed[s.Key] = found[s.Key]
+		if _, unmoved := d.surveyed[s.Key]; !unmoved {
+			continue
+		}
+		if d.surveyed[s.Key] = found[s.Key]; found[s.Key].at.sequence > 0 {
+			d.positions[s.Key] = found[s.Key].at
 		}
 	}
 	return nil
@@ -82,26 +86,27 @@ func (d *Store) SurveyOf(k state.Key) (load.StreamSurvey, bool) {
 	return s.StreamSurvey, s.at.sequence > 0
 }
 
-func (d *Store) survey(ctx context.Context, r Reader, streams []load.Surveyed, found map[state.Key]surveyed) error {
-	names := make([]string, len(streams))
-	for i, s := range streams {
-		names[i] = s.Table
+func (d *Store) survey(ctx context.Context, r Reader, streams []load.Surveyed, own []load.SurveyedOwn, found map[state.Key]surveyed) error {
+	var names, internal []string
+	for _, s := range streams {
+		if s.Table != "" {
+			names = append(names, s.Table)
+		}
+	}
+	for _, o := range own {
+		internal = append(internal, o.Table)
 	}
 	c := newCatalog(d.b, r, load.Pass{})
-	if err := c.look(ctx, append([]string{load.State.Name}, names...)...); err != nil {
+	if err := c.look(ctx, slices.Concat([]string{load.State.Name, load.Changes.Name}, internal, names)...); err != nil {
 		return err
 	}
-	if err := c.read(ctx, names...); err != nil {
+	if err := c.read(ctx, slices.Concat(names, internal)...); err != nil {
 		return err
 	}
 	if c.live[load.State.Name] == nil || c.live[load.Changes.Name] == nil {
 		return nil // before the first run
 	}
 	at, err := positionsOf(ctx, c, streams[0].Key)
-	if err != nil {
-		return err
-	}
-	made, err := runsThatMade(ctx, d.b, r, "")
 	if err != nil {
 		return err
 	}
@@ -115,9 +120,8 @@ func (d *Store) survey(ctx context.Context, r Reader, streams []load.Surveyed, f
 		if st.State, err = c.stateOf(s.Table); err != nil {
 			return err
 		}
-		st.State.Made = made[s.Table]
 		for _, t := range existing {
-			if inFamilies(t.Name, []string{s.Table}) {
+			if s.Table != "" && inFamilies(t.Name, []string{s.Table}) {
 				st.Tables = append(st.Tables, t)
 			}
 		}
@@ -126,7 +130,40 @@ func (d *Store) survey(ctx context.Context, r Reader, streams []load.Surveyed, f
 	if err := d.digests(ctx, r, c, streams, found); err != nil {
 		return err
 	}
-	return d.current(ctx, r, c, streams, found)
+	if err := d.current(ctx, r, c, streams, found); err != nil {
+		return err
+	}
+	for _, o := range own {
+		if err := d.ownRows(ctx, r, c, streams[0].Key, o); err != nil {
+			return fmt.Errorf("read %s: %w", o.Table, err)
+		}
+	}
+	return nil
+}
+
+// ownRows reads rows of one of penstock's own tables; see [load.SurveyedOwn].
+func (d *Store) ownRows(ctx context.Context, r Reader, c *catalog, k state.Key, o load.SurveyedOwn) error {
+	if c.live[o.Table] == nil {
+		return nil
+	}
+	t, err := c.table(o.Table)
+	if err != nil {
+		return err
+	}
+	columns, err := load.Select(t.Columns, o.Columns)
+	if err != nil {
+		return err
+	}
+	where := rowsSQL(d.b, t, k.Source) + " AND t.pipeline = " + d.b.Literal(k.Pipeline)
+	switch o.Table {
+	case load.Rejects.Name:
+		where += " AND t.resolved_at IS NULL"
+	case load.Certificates.Name:
+		where += " AND (t.stream, t.run) IN (SELECT t.stream, max(t.run) FROM " + where + " GROUP BY t.stream)"
+	case load.Runs.Name:
+		where += fmt.Sprintf(" ORDER BY t.run DESC LIMIT %d", load.MostRuns)
+	}
+	return r.Stream(ctx, "SELECT "+Idents(load.Names(columns))+" FROM "+where, columns, o.Visit)
 }
 
 // positionsOf reads the positions of streams of one pipeline and one source, by stream.

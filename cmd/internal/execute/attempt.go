@@ -14,7 +14,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -127,7 +129,9 @@ func (x *Executor) load(ctx context.Context, j job, r *open.Run) (pipeline.Repor
 	event, done := j.show.begin(r)
 	cfg := r.Config()
 	if j.options.Backfill == nil {
-		cfg.Forecast = forecastFromHistory(ctx, r)
+		cfg.Forecast = func(ctx context.Context, d load.Destination) *forecast.Forecast {
+			return forecastFromHistory(ctx, r, d)
+		}
 	}
 	cfg.Files, cfg.Locks = x.Open.Files(r), x.Open.Locks.StreamLocks(p.Key())
 	cfg.Run, cfg.Options, cfg.Budget = j.run, j.options, j.budget

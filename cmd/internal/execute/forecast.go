@@ -8,6 +8,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/parents"
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -29,14 +30,10 @@ func Forecast(r *open.Run, past history.PastRuns, sizes Sizes, deadline time.Dur
 	})
 }
 
-// forecastFromHistory returns the forecast of a run, based on the history in its first open destination. It
-// returns nil if there is no open destination, if the history cannot be read, or if nothing is known about more than a
-// tenth of the streams.
-func forecastFromHistory(ctx context.Context, r *open.Run) *forecast.Forecast {
-	if len(r.Destinations) == 0 {
-		return nil
-	}
-	past, err := history.ReadPastRuns(ctx, r.Destinations[0], r.Pipeline.Name)
+// forecastFromHistory returns the forecast of a run, based on the history in a destination. It returns nil if the history
+// cannot be read, or if nothing is known about more than a tenth of the streams.
+func forecastFromHistory(ctx context.Context, r *open.Run, d load.Destination) *forecast.Forecast {
+	past, err := history.ReadPastRuns(ctx, d, r.Pipeline.Name)
 	if err != nil {
 		return nil
 	}

@@ -74,8 +74,11 @@ type Config struct {
 	Locks *overlay.Locks
 
 	Options  Options
-	Forecast *forecast.Forecast // the expected cost of the run; nil: unknown
-	Progress func(Event)        // called with each event, from many goroutines; may be nil
+	Progress func(Event) // called with each event, from many goroutines; may be nil
+
+	// Forecast returns the expected cost of the run from what the first destination stores about past runs; nil if it is
+	// unknown. The destination may lack what [load.SurveyedOwn] leaves out. Forecast may be nil.
+	Forecast func(context.Context, load.Destination) *forecast.Forecast
 
 	// Now returns the time for rows, certificates and reports. Processes that share the state must use the same clock:
 	// see [state.Store]. If Now is nil, the clock of this machine is used.

@@ -39,10 +39,12 @@ func (m Memory) text() string {
 // Memories maps stream names to what a destination stores about them.
 type Memories map[string]Memory
 
+var conventionColumns = []string{"pipeline", "stream", "convention"}
+
 // Recall reads what d stores about the pipeline's streams.
 func Recall(ctx context.Context, d load.Destination, pipeline string) (Memories, error) {
 	all := Memories{}
-	err := d.Scan(ctx, load.Conventions.Name, []string{"pipeline", "stream", "convention"}, func(b arrow.RecordBatch) error {
+	err := d.Scan(ctx, load.Conventions.Name, conventionColumns, func(b arrow.RecordBatch) error {
 		columns := [3]*array.String{}
 		for i := range columns {
 			c, ok := b.Column(i).(*array.String)

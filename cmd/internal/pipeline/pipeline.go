@@ -24,11 +24,12 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	if err != nil {
 		return Report{Status: StatusFailed}, err
 	}
+	r.survey(ctx)
+	r.foresee(ctx)
 	if err := r.open(ctx); err != nil {
 		return r.finish(ctx, fmt.Errorf("start run: %w", err))
 	}
 	r.recall(ctx)
-	r.survey(ctx)
 	r.streams(ctx)
 	return r.finish(ctx, r.gateErrors())
 }

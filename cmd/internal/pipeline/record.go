@@ -182,8 +182,8 @@ func (r *run) finish(ctx context.Context, err error) (Report, error) {
 		Requests: int(r.requestCount.Load()), Streams: r.reports, Err: err, cause: context.Cause(ctx),
 	}
 	rep.summarise()
-	if r.Forecast != nil && (rep.Status == StatusComplete || rep.Status == StatusPartial) {
-		rep.Forecast = r.Forecast.Compare(int64(rep.Requests), rep.Ended.Sub(rep.Started))
+	if r.forecast != nil && (rep.Status == StatusComplete || rep.Status == StatusPartial) {
+		rep.Forecast = r.forecast.Compare(int64(rep.Requests), rep.Ended.Sub(rep.Started))
 	}
 	for _, w := range r.runs {
 		w.trim(ctx, r)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
@@ -24,6 +25,7 @@ type run struct {
 	Config
 	started      time.Time
 	seed         maphash.Seed
+	forecast     *forecast.Forecast // nil: unknown
 	budget       *Budget
 	queue        *settleQueue
 	gates        map[schemas.Surface]*surfaceGate
@@ -110,7 +112,7 @@ func (r *run) recall(ctx context.Context) {
 		if r.health.leftOut(d.Name) != nil {
 			continue
 		}
-		all, err := Recall(ctx, d, r.Name)
+		all, err := Recall(ctx, stored(d.Destination), r.Name)
 		if err != nil {
 			r.health.leaveOut(d.Name, fmt.Errorf("destination %s: %w", d.Name, err))
 			continue
@@ -119,6 +121,17 @@ func (r *run) recall(ctx context.Context) {
 	}
 	if source, ok := r.Source.(StreamCompleter); ok {
 		source.Settle(func(s schemas.Stream) schemas.Stream { return r.remembered(s).Apply(s) })
+	}
+}
+
+// foresee makes the forecast of the run.
+func (r *run) foresee(ctx context.Context) {
+	if r.Forecast == nil || len(r.Destinations) == 0 {
+		return
+	}
+	r.forecast = r.Forecast(ctx, stored(r.Destinations[0].Destination))
+	if s, ok := r.Destinations[0].Destination.(*surveyedDestination); ok {
+		s.forget(load.Certificates.Name, load.Runs.Name)
 	}
 }
 
@@ -168,7 +181,12 @@ func (r *run) openRejects(ctx context.Context, d Destination, stream string) (*r
 		r.rejectsOf[d.Name] = x
 	}
 	r.mu.Unlock()
-	x.once.Do(func() { x.streams, x.err = reject.ReadOpen(ctx, d, r.Name) })
+	x.once.Do(func() {
+		x.streams, x.err = reject.ReadOpen(ctx, stored(d.Destination), r.Name)
+		if s, ok := d.Destination.(*surveyedDestination); ok {
+			s.forget(load.Rejects.Name)
+		}
+	})
 	if x.err != nil {
 		return nil, fmt.Errorf("read open rejects: %w", x.err)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -32,7 +31,7 @@ type surveyedDestination struct {
 	mu   sync.Mutex
 	left map[state.Key]bool // streams that no longer use the survey
 
-	parents storedParents
+	own map[string]*ownRows // rows of penstock's own tables, by table
 }
 
 // surveyAge is the time for which a survey is used. Other programs may change rows after the survey, and the pass then
@@ -58,7 +57,7 @@ func (s *surveyedDestination) leave(k state.Key) {
 }
 
 // survey surveys the streams of the run, in each destination that can do so. If a survey fails, each stream is read in
-// the usual way.
+// the usual way. The survey comes before the first commit of the run, so it also has the cursor of the runs.
 func (r *run) survey(ctx context.Context) {
 	if r.Options.DryRun || r.Options.Backfill != nil {
 		return
@@ -71,12 +70,12 @@ func (r *run) survey(ctx context.Context) {
 		}
 		one, _ := by.(load.SourcePart)
 		s := &surveyedDestination{Destination: d.Destination, by: by, source: one.Source, of: map[string]state.Key{}, left: map[state.Key]bool{}, until: r.Now().Add(surveyAge), now: r.Now}
-		var streams []load.Surveyed
+		streams := []load.Surveyed{{Key: r.Key(runStream)}}
 		for _, of := range r.Streams {
 			s.of[of.Table.Name] = r.Key(of.Name)
 			streams = append(streams, load.Surveyed{Key: r.Key(of.Name), Table: of.Table.Name, Columns: parents.Columns(of)})
 		}
-		if by.Survey(ctx, streams) == nil {
+		if by.Survey(ctx, streams, s.ownTables()) == nil {
 			r.Destinations[i].Destination = s
 		}
 	}
@@ -251,7 +250,7 @@ func (x *bookkeeping) leaveOutParents() error {
 			continue
 		}
 		if prints == nil {
-			prints = x.to.parents.prints(x.of.Key, x.k.begun.ParentsUnsure)
+			prints = x.to.parentPrints(x.of.Key, x.k.begun.ParentsUnsure)
 		}
 		same := map[int]bool{}
 		tuples, fingerprints := r.Batch.Column(2).(*array.String), r.Batch.Column(3).(*array.Int64)
@@ -285,54 +284,6 @@ func (x *bookkeeping) Rollback() error {
 	return nil
 }
 
-// mostParents is the number of rows of [load.Parents] up to which a run reads them only once. // Invariant 6
-const mostParents = 50_000
-
-// storedParents holds the rows of [load.Parents], for the streams that this process has not changed since the survey.
-type storedParents struct {
-	once    sync.Once
-	batches []arrow.RecordBatch
-	err     error // also if there are too many rows
-}
-
-var errManyParents = errors.New("too many rows to keep")
-
-// read reads the rows. Later calls do nothing.
-func (s *storedParents) read(ctx context.Context, d load.Destination, columns []string) error {
-	s.once.Do(func() {
-		var rows int64
-		s.err = d.Scan(ctx, load.Parents.Name, columns, func(b arrow.RecordBatch) error {
-			if rows += b.NumRows(); rows > mostParents {
-				return errManyParents
-			}
-			b.Retain()
-			s.batches = append(s.batches, b)
-			return nil
-		})
-		if s.err != nil {
-			batch.Release(s.batches)
-			s.batches = nil
-		}
-	})
-	return s.err
-}
-
-// prints returns the fingerprints of a stream's stored parents. It leaves out those that the pass unsure has written,
-// and returns none if the rows were not kept. The pass must have read them.
-func (s *storedParents) prints(k state.Key, unsure string) map[string]int64 {
-	prints := map[string]int64{}
-	for _, b := range s.batches { // the columns are those of [parents.Table]
-		pipelines, streams, tuples := b.Column(0).(*array.String), b.Column(1).(*array.String), b.Column(2).(*array.String)
-		fingerprints, runs := b.Column(3).(*array.Int64), b.Column(4).(*array.String)
-		for row := range int(b.NumRows()) {
-			if pipelines.Value(row) == k.Pipeline && streams.Value(row) == k.Stream && !fingerprints.IsNull(row) && runs.Value(row) != unsure {
-				prints[strings.Clone(tuples.Value(row))] = fingerprints.Value(row)
-			}
-		}
-	}
-	return prints
-}
-
 // parentsOf is a surveyed destination for one child stream. It reads the stored parents of all streams at once, and has
 // the stream's rows from the survey.
 type parentsOf struct {
@@ -353,13 +304,8 @@ func (p parentsOf) Scan(ctx context.Context, table string, columns []string, vis
 			}
 			return visit(b)
 		}
-	case same && !st.Settled && table == load.Parents.Name && p.parents.read(ctx, p.Destination, columns) == nil:
-		for _, b := range p.parents.batches {
-			if err := visit(b); err != nil {
-				return err
-			}
-		}
-		return nil
+	case same && !st.Settled && table == load.Parents.Name:
+		return storedOf{p.surveyedDestination}.Scan(ctx, table, columns, visit)
 	}
 	return p.Destination.Scan(ctx, table, columns, visit)
 }

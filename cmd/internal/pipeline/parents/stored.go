@@ -106,8 +106,11 @@ func (t Table) entries(ctx context.Context, m *Stored, unsure string) error {
 	return err
 }
 
+// StoredColumns returns the columns of [load.Parents] that Recall reads.
+func StoredColumns() []string { return []string{"pipeline", "stream", "parent", "print", "run"} }
+
 func (t Table) each(ctx context.Context, visit func(tuple string, print int64, pass string)) error {
-	columns := []string{"pipeline", "stream", "parent", "print", "run"}
+	columns := StoredColumns()
 	return t.Dest.Scan(ctx, load.Parents.Name, columns, func(b arrow.RecordBatch) error {
 		texts := make([]*array.String, len(columns))
 		for i, c := range b.Columns() {

@@ -65,12 +65,15 @@ func (o *Open) keys() map[string]bool {
 	return found
 }
 
-var openColumns = []string{"pipeline", "stream", "record_id", "pointer", "key", "stage", "reason", "record", "accepted_at", "resolved_at"}
+// OpenColumns returns the columns of [load.Rejects] that ReadOpen reads.
+func OpenColumns() []string {
+	return []string{"pipeline", "stream", "record_id", "pointer", "key", "stage", "reason", "record", "accepted_at", "resolved_at"}
+}
 
 // ReadOpen returns the open rejects of a pipeline in a destination, by stream.
 func ReadOpen(ctx context.Context, d load.Destination, pipeline string) (map[string]*Open, error) {
 	streams := map[string]*Open{}
-	err := d.Scan(ctx, load.Rejects.Name, openColumns, func(b arrow.RecordBatch) error {
+	err := d.Scan(ctx, load.Rejects.Name, OpenColumns(), func(b arrow.RecordBatch) error {
 		text := func(c, i int) string { return rowhash.Text(b.Column(c), i) }
 		for i := range int(b.NumRows()) {
 			if text(0, i) != pipeline || !b.Column(9).IsNull(i) {

@@ -1,0 +1,111 @@
+package pipeline
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/apache/arrow-go/v18/arrow/array"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/parents"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// mostOwn is the number of rows of one of penstock's own tables up to which a run keeps what its survey has read.
+// Invariant 6
+const mostOwn = 50_000
+
+// ownRows are the rows of one of penstock's own tables that a survey has read.
+type ownRows struct {
+	columns []string
+	batches []arrow.RecordBatch
+	rows    int64 // more than mostOwn: the rows were not kept
+}
+
+// add adds the rows of a batch.
+func (o *ownRows) add(b arrow.RecordBatch) error {
+	if o.rows += b.NumRows(); o.rows > mostOwn {
+		o.batches = nil
+		return nil
+	}
+	b.Retain()
+	o.batches = append(o.batches, b)
+	return nil
+}
+
+// pastColumns are the columns of penstock's own tables that a forecast reads, by table.
+var pastColumns = map[string][]string{
+	load.Certificates.Name: {"pipeline", "stream", "run", "witnesses", "fetched", "pages", "requests"},
+	load.Runs.Name:         {"pipeline", "run", "started_at", "ended_at", "status", "counts"},
+}
+
+// ownTables returns what the survey reads of penstock's own tables.
+func (s *surveyedDestination) ownTables() (all []load.SurveyedOwn) {
+	s.own = map[string]*ownRows{
+		load.Conventions.Name: {columns: conventionColumns}, load.Rejects.Name: {columns: reject.OpenColumns()}, load.Parents.Name: {columns: parents.StoredColumns()},
+	}
+	for table, columns := range pastColumns {
+		s.own[table] = &ownRows{columns: columns}
+	}
+	for table, o := range s.own {
+		all = append(all, load.SurveyedOwn{Table: table, Columns: o.columns, Visit: o.add})
+	}
+	return all
+}
+
+// stored returns the destination for readers of penstock's own tables that need only the rows of the pipeline: see
+// [load.SurveyedOwn].
+func stored(d load.Destination) load.Destination {
+	if s, ok := d.(*surveyedDestination); ok {
+		return storedOf{s}
+	}
+	return d
+}
+
+// storedOf is a surveyed destination that has rows of penstock's own tables from the survey.
+type storedOf struct{ *surveyedDestination }
+
+// Scan implements [load.Destination], but may leave out rows: see [load.SurveyedOwn]. If columns is nil, it may leave out
+// columns.
+func (s storedOf) Scan(ctx context.Context, table string, columns []string, visit func(arrow.RecordBatch) error) error {
+	s.mu.Lock()
+	o := s.own[table]
+	s.mu.Unlock()
+	if o == nil || o.rows > mostOwn || columns != nil && !slices.Equal(columns, o.columns) {
+		return s.Destination.Scan(ctx, table, columns, visit)
+	}
+	for _, b := range o.batches {
+		if err := visit(b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forget lets later scans of the tables read the destination.
+func (s *surveyedDestination) forget(tables ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range tables {
+		delete(s.own, t)
+	}
+}
+
+// parentPrints returns the fingerprints of a stream's stored parents. It leaves out those that the pass unsure has
+// written, and returns none if the rows were not kept. The pass must have read them.
+func (s *surveyedDestination) parentPrints(k state.Key, unsure string) map[string]int64 {
+	prints := map[string]int64{}
+	for _, b := range s.own[load.Parents.Name].batches { // the columns are those of [parents.StoredColumns]
+		pipelines, streams, tuples := b.Column(0).(*array.String), b.Column(1).(*array.String), b.Column(2).(*array.String)
+		fingerprints, runs := b.Column(3).(*array.Int64), b.Column(4).(*array.String)
+		for row := range int(b.NumRows()) {
+			if pipelines.Value(row) == k.Pipeline && streams.Value(row) == k.Stream && !fingerprints.IsNull(row) && runs.Value(row) != unsure {
+				prints[strings.Clone(tuples.Value(row))] = fingerprints.Value(row)
+			}
+		}
+	}
+	return prints
+}
