@@ -19,7 +19,7 @@ import (
 func mysqlKind(scheme string) open.Kind {
 	return open.Kind{
 		Scheme: scheme, Open: openMySQL, Check: checkMySQL,
-		Memory:  open.MemoryPlan{Heap: 38 << 20, List: 5 << 20, Budget: 16 << 20, Group: 4 << 20},
+		Memory:  open.MemoryPlan{Heap: 38 << 20, List: 5 << 20, Ahead: 16 << 20, Budget: 16 << 20, Group: 4 << 20},
 		Columns: mysql.Columns,
 		Locate: func(_ context.Context, d config.Destination, dest load.Destination, table string) (string, error) {
 			return dest.(*mysql.DB).Locate(table), nil

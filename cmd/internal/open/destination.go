@@ -48,6 +48,7 @@ type MemoryPlan struct {
 	Heap   int64 // bytes of Go heap that the garbage collector aims for, without the lists
 	List   int64 // further bytes for each list that is read at the same time
 	Lists  int   // lists that the run reads at the same time, at most
+	Ahead  int64 // bytes of the answers that the run requests in advance, at most
 	Budget int64 // bytes of records that are read but not committed
 	Group  int64 // bytes of rows in one commit
 	Rows   int   // wanted number of rows in one commit; the last page may exceed it
@@ -56,7 +57,7 @@ type MemoryPlan struct {
 // with returns a plan that is large enough for both r and other. The field Rows is that of r, or that of other if r has
 // none.
 func (r MemoryPlan) with(other MemoryPlan) MemoryPlan {
-	return MemoryPlan{Heap: max(r.Heap, other.Heap), List: max(r.List, other.List), Budget: max(r.Budget, other.Budget), Group: max(r.Group, other.Group), Rows: cmp.Or(r.Rows, other.Rows)}
+	return MemoryPlan{Heap: max(r.Heap, other.Heap), List: max(r.List, other.List), Ahead: max(r.Ahead, other.Ahead), Budget: max(r.Budget, other.Budget), Group: max(r.Group, other.Group), Rows: cmp.Or(r.Rows, other.Rows)}
 }
 
 // Querier is a load.Querier that must be closed after use.

@@ -65,19 +65,19 @@ func (u *heapUse) keep() {
 	keepHeap(min(heapFor(plans), u.most))
 }
 
-// heapFor returns the heap size for the runs in progress: the size that the most demanding destination needs, and a
-// share for each list that is read at the same time. If the heap did not grow with the lists, the collector would run
-// all the time.
+// heapFor returns the heap size for the runs in progress: the size that the most demanding destination needs, and for
+// each run a share for each list that it reads at the same time, and for the answers that it requests in advance. If the
+// heap did not grow with them, the collector would run all the time.
 func heapFor(plans []MemoryPlan) (bytes int64) {
-	var lists int64
+	var shares int64
 	for _, p := range plans {
 		bytes = max(bytes, cmp.Or(p.Heap, DefaultHeap))
-		lists += int64(p.Lists) * p.List
+		shares += int64(p.Lists)*p.List + p.Ahead
 	}
 	if bytes == 0 {
 		bytes = DefaultHeap
 	}
-	return bytes + lists
+	return bytes + shares
 }
 
 // heapShare returns the largest heap size if the process may use this memory: half of it. The other half is for the

@@ -27,6 +27,7 @@ func TestHeapFollowsTheLists(t *testing.T) {
 		"two destinations":       {[]MemoryPlan{reads(small, 1), reads(large, 8)}, 245},
 		"a kind without a plan":  {[]MemoryPlan{{}}, 128},
 		"beside such a kind":     {[]MemoryPlan{{}, reads(small, 1)}, 133},
+		"answers in advance":     {[]MemoryPlan{reads(MemoryPlan{Heap: 38 << 20, List: 5 << 20, Ahead: 16 << 20}, 2)}, 64},
 		"one run in both places": {[]MemoryPlan{reads(small.with(large), 2)}, 218},
 	} {
 		require.Equal(t, c.mib<<20, heapFor(c.runs), name)

@@ -56,7 +56,7 @@ func (o *Opener) Source(c *config.Config, p config.Pipeline, streams []config.St
 		s.Wires[cl.Name] = w
 		s.Names = append(s.Names, cl.Name)
 	}
-	cfg := s.config(c, streams)
+	cfg := s.config(c, streams, o.MemoryFor(c, p).Ahead)
 	cfg.Now = o.State(c).Now
 	if s.Client, err = extract.New(cfg); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -103,9 +103,11 @@ func (o *Opener) share(ctx context.Context, c *config.Config, g *budget.Governor
 	return nil
 }
 
-// config assigns a client to each stream.
-func (s *Source) config(c *config.Config, streams []config.Stream) extract.Config {
+// config assigns a client to each stream. The clients together request at most ahead bytes in advance; 0 means the
+// default.
+func (s *Source) config(c *config.Config, streams []config.Stream, ahead int64) extract.Config {
 	cfg := extract.Config{
+		MaxBytes: ahead,
 		Streams:  map[string]*wire.Client{},
 		Selected: Plain(streams),
 		Find: func(name string) (schemas.Stream, bool) {
