@@ -103,7 +103,7 @@ func TestFigures(t *testing.T) {
 	out := io.MultiWriter(os.Stdout)
 	fmt.Fprintf(out, "%d records, %d cores, %s\n", *rows, runtime.NumCPU(), runtime.Version())
 	fmt.Fprintf(out, "| what | ours | baseline | baseline | ratio (min-max) | reach | verdict |\n|---|---|---|---|---|---|---|\n")
-	for _, f := range slices.Concat(latencyFigures(t, dir), unchangedFigures(t), decodeFigures(t, ndjson), loadFigures(t, dir, ndjson)) {
+	for _, f := range slices.Concat(latencyFigures(t, dir), workFigures(t, dir, ndjson), unchangedFigures(t), decodeFigures(t, ndjson), loadFigures(t, dir, ndjson)) {
 		f.print(out)
 		if f.verdict() == missed {
 			t.Errorf("%s: missed, want %s of %s", f.what, f.reach, f.base)
