@@ -25,7 +25,7 @@ func negotiated(t *testing.T, spec servers.Spec) (reading, error) {
 	return read(f.Client, c.Apply(s), "")
 }
 
-func TestFirstPageAfterTheEnd(t *testing.T) {
+func TestPageAfterTheEnd(t *testing.T) {
 	tests := map[string]struct {
 		paging  servers.Paging
 		size    servers.Size
@@ -34,7 +34,7 @@ func TestFirstPageAfterTheEnd(t *testing.T) {
 		"offsets, all records on a large page": {
 			servers.Paging{Kind: servers.KindOffset, Param: "$skip"}, servers.Size{Param: "maxResults", Default: 10, Max: 100}, nil,
 		},
-		"offsets, and what remains": {
+		"offsets, with the number of records that remain": {
 			servers.Paging{Kind: servers.KindOffset, Param: "start"}, servers.Size{Param: "limit", Default: 10, Max: 30}, []servers.Signal{{At: "/remaining", Says: "remaining"}},
 		},
 		"pages that state their number": {

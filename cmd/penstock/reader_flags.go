@@ -12,6 +12,6 @@ func addSourceFlag(cmd *cobra.Command, source *string) {
 }
 
 func addDestinationFlag(cmd *cobra.Command, q *open.Selection) {
-	cmd.Flags().StringVar(&q.To, "to", "", "`name` of the destination, if the configuration has several; NAME@SOURCE is --to NAME --source SOURCE")
+	cmd.Flags().StringVar(&q.To, "to", "", "`name` of the destination, if the configuration has several; --to NAME@SOURCE means --to NAME --source SOURCE")
 	cmd.Flags().StringVar(&q.Source, "source", "", "`name` of the source, if the destination has several")
 }

@@ -102,8 +102,8 @@ func (g *gossip) forget() {
 	g.now = map[string]bool{}
 }
 
-// repeats answers every third request with all secrets of the current process. It reports whether it has
-// answered.
+// repeats answers every third request, if a status is set. The answer has all secrets that the process under test has
+// sent or received. repeats reports whether it has answered.
 func (g *gossip) repeats(w http.ResponseWriter) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -135,7 +135,7 @@ func shapes(secret string) []string {
 	}
 }
 
-// kinds are the secrets of the configuration, one of each kind.
+// kinds are the secrets of the configuration, one of each kind except the password. That is a word in many addresses.
 var kinds = map[string]string{
 	"CANARY_KEY": sandbox.ReadOnlyKey, "CANARY_TOKEN": sandbox.ReadOnlyToken, "CANARY_WL": sandbox.WhiteLabelToken + "_canary",
 	"CANARY_CLIENT": sandbox.OAuthSecret, "CANARY_MASK": "mask-canary-0123456789", "CANARY_HOOK": "whsec_canary_0123456789",

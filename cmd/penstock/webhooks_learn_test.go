@@ -207,7 +207,7 @@ func TestWebhooksLearnFindsNothing(t *testing.T) {
 	require.Contains(t, stderr, "no source")
 }
 
-// An invalid learned scheme is ignored, and reported with its position.
+// If a learned scheme is invalid, a new receiver fails with an error that has its position.
 func TestWebhooksSpoiledPin(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	require.NoError(t, spoilPin(t, c.path("state"), []byte("scheme: {content: [method]}\n")))

@@ -15,10 +15,10 @@ type moment struct{ keyset }
 // Traits implements [Pager].
 func (moment) Traits() Traits { return Traits{Computes: true} }
 
-// Candidates returns the parameters for each time by which the first page is ordered.
+// Candidates returns the parameters for each time field in whose order the first page is.
 func (g moment) Candidates(e *evidence) []Candidate { return slices.Concat(g.groups(e)...) }
 
-// Judge rejects a time that may lose records unnoticed.
+// Judge rejects a parameter that leads to no other records, or with which paging could lose records unnoticed.
 func (g moment) Judge(_ context.Context, p *Probe, t Trial) (Verdict, error) {
 	if t.Like != OtherRecords || !g.safe(p, t.Page) {
 		return Rejected, nil

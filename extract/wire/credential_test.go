@@ -195,8 +195,9 @@ func TestLoginRefreshDown(t *testing.T) {
 	})
 }
 
-// A proxy in front of the platform answers a refresh with 404. This does not refuse the token, so there is no sign-in.
-// The platform's own 404, which has a message, means that the platform cannot refresh tokens.
+// A proxy in front of the platform answers a refresh with 404. That says nothing about the token, so the client does not
+// sign in again. The platform's own 404 has a message. It means that the platform cannot refresh tokens, so the client
+// signs in again.
 func TestLoginRefreshMissing(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer http.HandlerFunc

@@ -49,19 +49,20 @@ func (i Insertion) Rows(ctx context.Context, r Reader, stamp string) (StagedRows
 	return s, err
 }
 
-// StagedColumns returns all rows with the named columns.
+// StagedColumns returns the named columns of all staged rows.
 func StagedColumns(staged *load.Staged, columns *arrow.Schema, names []string, stamp string) StagedRows {
 	return StagedRows{Names: names, batches: staged.Batches, columns: columns, stamp: stamp, validFrom: -1}
 }
 
-// RowSession is a [Session] that brings rows in by statements.
+// RowSession is a [Session] that inserts rows with INSERT statements.
 type RowSession interface {
 	Session
 	// InsertRows inserts rows into a table.
 	InsertRows(ctx context.Context, table string, rows StagedRows) error
 }
 
-// StageRows implements [Session].Stage: it inserts rows into a temporary table. The options follow the table's columns.
+// StageRows implements [Session].Stage: it inserts rows into a temporary table. The text options comes after the columns
+// in the definition of that table.
 func StageRows(ctx context.Context, s RowSession, d Dialect, rows StagedRows, options string, use func(from string) error) error {
 	const table = "_penstock_rows"
 	defs := make([]string, len(rows.Names))

@@ -100,8 +100,9 @@ func statusSQL(t *target, from, again, carried string) string {
 		with, selected, isNew, st, revived, again, begin, item, carried)
 }
 
-// versionColumns returns the parts of statusSQL for a table that may have several rows of a record: the columns of the
-// stored row, the CASE branches for st of records that have a stored row, and the columns revived and f.
+// versionColumns returns the parts of statusSQL for a table that may have several rows of a record. The part stored
+// selects columns of the stored row. The part st has the CASE branches for a record that has a stored row. The part
+// revived is the value of the column revived. The part begin selects the column f; it is empty except in History.
 func versionColumns(t *target) (stored, st, revived, begin string) {
 	stored = fmt.Sprintf(", t.%s AS lh, %s AS lr, t.%s AS ly, %s AS lc", schemas.ColHash, t.run("t."), schemas.ColSyncedAt, t.current("t."))
 	ours := "lc AND lr >= " + t.in.Literal(t.in.run)
@@ -117,8 +118,8 @@ func versionColumns(t *target) (stored, st, revived, begin string) {
 // row. The records are a query with the columns k0, k1… and o. The item has the column lk, which is null if there is no
 // stored row, and the given columns of the row t. If a record has several rows, the join takes the last one.
 //
-// Most databases read few rows of a large table by an outer join. In an outer join, DuckDB would materialize the hashes
-// of the whole table. In DuckDB, an inner join before the outer join saves a third of the work.
+// With an outer join, most databases read only those rows of a large table that they need. DuckDB would materialize the
+// hashes of the whole table. There, an inner join before the outer join saves a third of the work.
 func storedSQL(t *target, records, columns string) (with, item string) {
 	match := t.place() + " AS t ON " + on("s", t.Key) + t.own("t.")
 	columns = "t." + Ident(t.Key[0]) + " AS lk" + columns

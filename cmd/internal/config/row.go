@@ -76,8 +76,9 @@ func (v value) field(name string) (string, bool) {
 }
 
 // A template and a row make the address to which credentials are sent. The row may come from someone who must not
-// choose the host, such as a customer who fills in a form. So the template has the host, and a field of the row
-// fills in at most one label of it. In https://{ws}.example.com, the field ws is one label. // Invariant 10
+// choose the host, such as a customer who fills in a form. So a field that is part of a host fills in only one label, or
+// several if `hosts:` limits the host. In https://{ws}.example.com, the field ws is one label. Only a template that is
+// one field, such as {url}, leaves the whole address to the row; `hosts:` limits that too. // Invariant 10
 const labelBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
 // isLabel reports whether the text may be one label of a host, and isLabels whether it may be several. RFC 1035 limits a

@@ -55,7 +55,7 @@ func (f *definer) parent(s *Stream) {
 		if f.platform || shown == "" {
 			shown = before
 		}
-		off(&s.Stream, "no list at %s has the values of {%s}; state a parent, and params from it", shown, name)
+		off(&s.Stream, "there is no list at %s that has the values of {%s}; state another stream as the parent, and its field under params", shown, name)
 		return
 	}
 	from, ok := feeds(item, name)

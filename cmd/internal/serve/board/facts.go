@@ -109,13 +109,13 @@ type Reading struct {
 // Gauge is the rate limit of a credential and its current use.
 type Gauge struct {
 	Source   string    `json:"source"`
-	Name     string    `json:"name" jsonschema:"description=The surface\\, or the name of a stream that has its own origin."`
+	Name     string    `json:"name" jsonschema:"description=The surface\\, or the name of a stream that has its own origin\\, credential or headers."`
 	Limit    string    `json:"limit,omitempty" jsonschema:"description=Configured or learned limit\\, for example 100/s."`
 	Allowed  float64   `json:"allowed" jsonschema:"description=Requests per second allowed at present."`
 	Used     float64   `json:"used" jsonschema:"description=Requests per second in the last seconds."`
 	InFlight int       `json:"in_flight"`
-	Sent     uint64    `json:"sent" jsonschema:"description=Requests since the daemon started."`
-	Refused  uint64    `json:"refused" jsonschema:"description=How many of these requests got status 429."`
+	Sent     uint64    `json:"sent" jsonschema:"description=Requests so far\\, by all processes that share the rate limit."`
+	Refused  uint64    `json:"refused" jsonschema:"description=How many of them got status 429."`
 	Waiting  string    `json:"waiting,omitempty" jsonschema:"description=Why the next request must wait."`
 	Until    time.Time `json:"until,omitzero" jsonschema:"description=When the next request may be sent."`
 }
