@@ -39,7 +39,7 @@ func (l *listReader) readInSegments(q *ahead[paging.Position]) {
 	if l.stepwise || l.s.Parent != "" {
 		return
 	}
-	l.segments = &segmented{l: l, q: q, plan: segments.New(), under: map[string]*pending[paging.Position]{}, noted: map[*pending[paging.Position]]bool{}}
+	l.segments = &segmented{l: l, q: q, plan: segments.New(l.c.cfg.Now()), under: map[string]*pending[paging.Position]{}, noted: map[*pending[paging.Position]]bool{}}
 	q.apart = l.segments
 }
 
@@ -143,7 +143,7 @@ func (g *segmented) extend(ctx context.Context) {
 	}
 	c, s, params, size := g.l.c, g.l.s, g.l.params, g.q.estimate()
 	room = min(room, int((c.maxBytes-c.inFlight.Load())/size))
-	for _, r := range g.plan.Requests(room, int(c.maxBytes/2/size)) {
+	for _, r := range g.plan.Requests(room, parallel(most), int(c.maxBytes/2/size)) {
 		p := g.q.request(ctx, paging.Position{Kind: paging.KindCursor, Param: g.param, At: r.Key}, false,
 			func(ctx context.Context, at paging.Position, take func(int64) bool) (*answer, error) {
 				return c.send(ctx, s, params, at, r.Guessed, take)
@@ -152,6 +152,10 @@ func (g *segmented) extend(ctx context.Context) {
 		g.under[r.Key] = p
 	}
 }
+
+// parallel returns how many requests at the same time use the whole rate, if most answers of one stream may wait: see
+// [budget.Governor.Room].
+func parallel(most int) int { return (most/2 - 8) * 4 / 5 }
 
 // collect adds the answers that have arrived to the plan, and releases those that are not needed. The pass requests the
 // end of the list itself, so an error does not concern it.

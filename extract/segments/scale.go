@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// oldest is how old the first record of a list can be, in years, if its key holds a time.
+const oldest = 30
+
 // leastKeys is how many keys must be in order before the list counts as sorted by them.
 const leastKeys = 5
 
@@ -26,6 +29,9 @@ type form interface {
 
 	// key returns a key with a number. A record with that key may not exist.
 	key(n uint64) (key string, ok bool)
+
+	// time returns the number of a key that was made at a time. The result ok is false if keys do not hold times.
+	time(at time.Time) (n uint64, ok bool)
 }
 
 // scaleOf returns the scale of a list that begins with the given keys, or nil. The keys must be strictly in order.
@@ -95,6 +101,33 @@ func (s *scale) before(a, b string) bool {
 	return a < b
 }
 
+// end returns a place after which the list probably has no records. It is math.MaxUint64 if the keys say nothing about
+// the end. A list of whole numbers that fall ends at 0, and a list of times that rise ends now. If the first record is
+// within a page of the smallest possible key, or of the largest, the keys are random, and the list ends at the other
+// extreme.
+func (s *scale) end(now time.Time, span float64) uint64 {
+	if _, ok := s.form.(decimal); ok {
+		if s.falls {
+			return s.origin
+		}
+		return math.MaxUint64
+	}
+	if n, ok := s.form.time(now); ok && s.isTime(now) {
+		if s.falls || n < s.origin {
+			return math.MaxUint64
+		}
+		return n - s.origin
+	}
+	return math.MaxUint64
+}
+
+// isTime reports whether the first key is a time of the years before now.
+func (s *scale) isTime(now time.Time) bool {
+	n, _ := s.form.time(now)
+	old, ok := s.form.time(now.AddDate(-oldest, 0, 0))
+	return ok && s.origin >= old && s.origin <= n
+}
+
 // inOrder reports whether all keys have a place, and each is after the one before it. The first must be after prev,
 // unless that is "".
 func (s *scale) inOrder(prev string, keys []string) bool {
@@ -116,6 +149,8 @@ func (decimal) number(key string) (uint64, bool) {
 }
 
 func (decimal) key(n uint64) (string, bool) { return strconv.FormatUint(n, 10), n < 1<<62 }
+
+func (decimal) time(time.Time) (uint64, bool) { return 0, false }
 
 // digits is the form of keys of one length that are written in the digits of a base. The number of a key is that of its
 // first digits. Some characters are the same in all keys, such as the dashes of a UUID.
@@ -167,6 +202,19 @@ func (f digits) key(n uint64) (string, bool) {
 		}
 	}
 	return string(out), true
+}
+
+// time returns the number of a ULID, an ObjectId or a UUID of version 7.
+func (f digits) time(at time.Time) (uint64, bool) {
+	switch len(f.sample) {
+	case 24:
+		return uint64(at.Unix()) << 28, at.Unix() >= 0
+	case 26:
+		return uint64(at.UnixMilli()) << 10, at.UnixMilli() >= 0
+	case 36:
+		return uint64(at.UnixMilli()) << 12, at.UnixMilli() >= 0 && f.sample[14] == '7'
+	}
+	return 0, false
 }
 
 // hexOf returns the form of ObjectIds, UUIDs and other keys of hexadecimal digits. The digit of a UUID that holds its
@@ -245,3 +293,5 @@ func (f moment) key(n uint64) (string, bool) {
 	key := time.UnixMicro(int64(n)).UTC().Format(f.layout)
 	return key, len(key) == len(f.layout)
 }
+
+func (f moment) time(at time.Time) (uint64, bool) { return uint64(at.UnixMicro()), at.UnixMicro() >= 0 }

@@ -15,31 +15,25 @@ package segments
 import (
 	"math"
 	"slices"
-	"sort"
+	"time"
 )
 
-const (
-	firstPages  = 2   // pages that the pass must have read before a key is guessed
-	leastLength = 6   // pages of a segment, at least; each guess may cost a request
-	fewGuesses  = 2   // guesses that are allowed before any has found records
-	perGuess    = 7   // for this many pages that are known to exist, another guess is allowed
-	stride      = 8   // the first guess is this many pages ahead, and each further guess this factor farther
-	maxFailures = 2   // guesses that the server may refuse // Invariant 15
-	mostParts   = 5   // guesses in a gap at the same time; there may be no records in it
-	mostAtEnd   = 3   // guesses in the part where the list ends; some find no records
-	endWeight   = 0.5 // the share of the unknown end of a list that probably has records
-)
+const maxFailures = 2 // guesses that the server may refuse // Invariant 15
 
 // Plan decides which pages of a list to request in advance. One goroutine calls its methods.
 type Plan struct {
 	scale    *scale
 	key      string  // of the last record that the pass has read
 	x        uint64  // its place
-	span     float64 // how far a page reaches, here
+	near     density // where the pass reads
+	all      density // of all answers
+	dense    bool    // so far, each number between two records was a record
+	likely   uint64  // no records are expected after this place; math.MaxUint64 if nothing is known
 	size     int     // records of the largest page
 	pages    int     // pages that the pass has read
 	left     float64 // pages that the pass has not read, by the total of the list; negative if unknown
 	end      uint64  // the list seems to have no records after this place
+	now      time.Time
 	segments []*segment
 	wanted   map[string]*segment // by the key after which a page was requested
 	drops    []string
@@ -56,7 +50,7 @@ type segment struct {
 	after  []string // the keys after which pages were requested, in order; the newest may have no answer yet
 	head   string   // the key of the last record
 	headX  uint64
-	span   float64
+	near   density
 	guess  bool   // the answer to the guess has not arrived
 	hole   bool   // there are no records just before x
 	waits  bool   // an answer has not arrived
@@ -71,9 +65,9 @@ type Request struct {
 	Guessed bool // there may be no record with this key
 }
 
-// New returns a plan for a pass that has read nothing.
-func New() *Plan {
-	return &Plan{end: math.MaxUint64, left: -1, wanted: make(map[string]*segment)}
+// New returns a plan for a pass that has read nothing. Keys that hold times are not expected to be later than now.
+func New(now time.Time) *Plan {
+	return &Plan{now: now, end: math.MaxUint64, likely: math.MaxUint64, left: -1, dense: true, wanted: make(map[string]*segment)}
 }
 
 // Passed notes the next page that the pass reads, with the keys of its records. The argument left is how many records
@@ -97,10 +91,13 @@ func (p *Plan) Passed(keys []string, left int64, whole bool) (use int) {
 			break
 		}
 	}
-	p.size, p.span = max(p.size, len(keys)), p.spanOf(keys)
+	p.size = max(p.size, len(keys))
+	p.near = p.measure(p.near, p.key, keys)
 	p.key = keys[use-1]
 	p.x, _ = p.scale.place(p.key)
-	p.pages++
+	if p.pages++; p.pages == 1 {
+		p.likely = p.scale.end(p.now, p.all.span())
+	}
 	if p.left = -1; left >= 0 {
 		p.left = float64(left+int64(len(keys)-use)) / float64(p.size)
 	}
@@ -110,16 +107,6 @@ func (p *Plan) Passed(keys []string, left int64, whole bool) (use int) {
 	}
 	p.forget()
 	return use
-}
-
-// spanOf returns how far a page of the usual size reaches.
-func (p *Plan) spanOf(keys []string) float64 {
-	first, _ := p.scale.place(keys[0])
-	last, _ := p.scale.place(keys[len(keys)-1])
-	if len(keys) < 2 {
-		return max(p.span, 1)
-	}
-	return max(float64(last-first)/float64(len(keys)-1)*float64(max(p.size, len(keys))), 1)
 }
 
 // forget drops the pages and segments before the position of the pass.
@@ -222,7 +209,10 @@ func (p *Plan) Answered(key string, keys []string, ends bool) {
 		p.drop(s, len(s.after)-1)
 		return
 	}
-	s.head, s.span = keys[len(keys)-1], p.spanOf(keys)
+	if guessed {
+		key = ""
+	}
+	s.head, s.near = keys[len(keys)-1], p.measure(s.near, key, keys)
 	s.headX, _ = p.scale.place(s.head)
 	for _, k := range keys {
 		if t := p.wanted[k]; t != nil && t != s {
@@ -283,144 +273,6 @@ func (p *Plan) Failed(key string, refused bool) {
 	}
 	s.waits, s.broken = false, true
 	p.drop(s, slices.Index(s.after, key))
-}
-
-// gap is a part of the list that no segment has read.
-type gap struct {
-	from, to uint64
-	pages    float64 // estimated
-	open     bool    // the records may end anywhere in it
-	last     bool    // the list ends in it
-	parts    int     // guesses to send
-}
-
-// Requests returns at most room requests. A page is requested only if less than window pages are before it that the
-// pass has not read yet.
-func (p *Plan) Requests(room, window int) []Request {
-	if p.off || p.scale == nil || p.pages < firstPages && p.left < stride*leastLength {
-		return nil
-	}
-	var out []Request
-	gaps, known := p.survey(float64(window), func(s *segment) {
-		if p.wanted[s.head] != nil {
-			s.met = s.head
-		} else if len(out) < room {
-			s.waits = true
-			p.want(s, s.head)
-			out = append(out, Request{Key: s.head})
-		}
-	})
-	guesses := fewGuesses + int(known/perGuess) - p.guesses
-	if p.failures >= maxFailures {
-		return out
-	}
-	for _, key := range p.split(gaps, min(room-len(out), guesses)) {
-		out = append(out, Request{Key: key, Guessed: true})
-	}
-	return out
-}
-
-// survey goes through the list from the position of the pass. It calls continues for each segment that can continue.
-// It returns the gaps, and how many pages of the list are known to exist.
-func (p *Plan) survey(window float64, continues func(*segment)) (gaps []gap, known float64) {
-	x, span, ahead, closed, guessed := p.x, p.span, 0.0, p.wanted[p.key] != nil, false
-	for _, s := range p.segments {
-		if !closed && s.x > x {
-			g := gap{from: x, to: s.x, pages: float64(s.x-x) / span, open: s.hole}
-			if ahead < window && !guessed && !s.guess {
-				gaps = append(gaps, g)
-			}
-			ahead += g.pages
-		}
-		ahead += float64(len(s.after))
-		if guessed = s.guess; guessed {
-			x, closed = s.x, false
-			continue
-		}
-		known = ahead
-		closed = s.ended || p.wanted[s.met] != nil
-		if !s.waits && !closed && !s.broken && ahead < window {
-			continues(s)
-		}
-		x, span = s.headX, s.span
-	}
-	if p.left >= 0 {
-		known = p.left
-	}
-	if pages := window - ahead; !closed && !guessed && x < p.end && pages > 0 {
-		g := gap{from: x, open: true, pages: pages}
-		if p.left >= 0 {
-			g.pages, g.open = min(pages, p.left-ahead), false
-		}
-		if rest := float64(p.end-x) / span; p.end != math.MaxUint64 {
-			g.pages, g.open = min(g.pages, rest), false
-		}
-		if g.pages > 0 {
-			g.to = x + uint64(min(g.pages*span, math.MaxUint64/4))
-			if p.left < 0 {
-				g.pages, g.last = g.pages*endWeight, true
-			}
-			gaps = append(gaps, g)
-		}
-	}
-	return gaps, known + float64(p.pages)
-}
-
-// split divides the largest gaps into parts, and returns the guessed keys between the parts.
-func (p *Plan) split(gaps []gap, guesses int) (keys []string) {
-	for range guesses {
-		best := -1
-		for i, g := range gaps {
-			if g.parts < g.most() && g.pages/float64(g.parts+2) >= leastLength && (best < 0 || g.pages/float64(g.parts+2) > gaps[best].pages/float64(gaps[best].parts+2)) {
-				best = i
-			}
-		}
-		if best < 0 {
-			break
-		}
-		gaps[best].parts++
-	}
-	for _, g := range gaps {
-		for i := range g.parts {
-			x := g.from + uint64(float64(g.to-g.from)*float64(i+1)/float64(g.parts+1))
-			if g.open {
-				distance := math.Pow(stride, float64(i+1)) / (g.pages / endWeight)
-				if distance > 1 {
-					break
-				}
-				x = g.from + uint64(float64(g.to-g.from)*distance)
-			}
-			if key, ok := p.guess(x); ok {
-				keys = append(keys, key)
-			}
-		}
-	}
-	return keys
-}
-
-// most returns how many guesses may be sent to a gap at the same time.
-func (g *gap) most() int {
-	if g.last {
-		return mostAtEnd
-	}
-	return mostParts
-}
-
-// guess adds a guess at a place.
-func (p *Plan) guess(x uint64) (key string, ok bool) {
-	key, ok = p.scale.key(x)
-	if !ok || p.wanted[key] != nil || !p.scale.before(p.key, key) {
-		return "", false
-	}
-	if x, ok = p.scale.place(key); !ok {
-		return "", false
-	}
-	p.guesses++
-	s := &segment{x: x, headX: x, span: p.span, guess: true, waits: true}
-	at := sort.Search(len(p.segments), func(i int) bool { return p.segments[i].x > x })
-	p.segments = slices.Insert(p.segments, at, s)
-	p.want(s, key)
-	return key, true
 }
 
 func (p *Plan) want(s *segment, key string) {

@@ -1,0 +1,52 @@
+package segments
+
+// recent is how much the earlier pages of a segment count, beside its last page.
+const recent = 0.75
+
+// density says how far the pages of a part of the list reach. Records may come in bursts, so the density of one page
+// says little about the pages after it.
+type density struct{ distance, pages float64 }
+
+// span returns how far a page reaches.
+func (d density) span() float64 {
+	if d.pages == 0 {
+		return 1
+	}
+	return max(d.distance/d.pages, 1)
+}
+
+// plus returns the density of two parts together.
+func (d density) plus(e density) density { return density{d.distance + e.distance, d.pages + e.pages} }
+
+// times returns the density of a part that is f times as long.
+func (d density) times(f float64) density { return density{f * d.distance, f * d.pages} }
+
+// measure adds a page to the density of a segment, and to that of the list. The argument after is the record before the
+// page. It is "" if the page is the answer to a guess. Such a page often begins where a part without records ends, so it
+// counts half for the segment, and not at all for the list.
+func (p *Plan) measure(d density, after string, keys []string) density {
+	begin := keys[0]
+	n := float64(len(keys) - 1)
+	first, _ := p.scale.place(begin)
+	last, _ := p.scale.place(keys[len(keys)-1])
+	if p.dense = p.dense && float64(last-first) == n; after != "" {
+		first, _ = p.scale.place(after)
+		n++
+	}
+	if n == 0 {
+		return d
+	}
+	page := density{float64(last - first), n / float64(p.size)}
+	if after != "" || p.all.pages == 0 {
+		p.all = p.all.plus(page)
+	} else {
+		page = page.times(0.5)
+	}
+	return d.times(recent).plus(page)
+}
+
+// between returns how far a page probably reaches between two segments.
+func (p *Plan) between(left, right density) float64 {
+	usual := density{p.all.span(), 1}
+	return left.plus(right).plus(usual).span()
+}

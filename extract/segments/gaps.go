@@ -1,0 +1,150 @@
+package segments
+
+import "math"
+
+const (
+	trusted   = 16  // pages after which the density of the list is known well enough to limit how far ahead pages are requested
+	endWeight = 0.5 // the share of a part that probably has records, if the list ends anywhere in it
+	doubt     = 1.5 // the total of a list and its density give its end, up to this many standard deviations
+	mostAtEnd = 4   // guesses at the same time in a part where the list ends; some find no records
+	unknown   = 2   // if nothing shows where a list ends, it is expected to be this many times longer than it is known to be
+)
+
+// gap is a part of the list that no segment has read.
+type gap struct {
+	from, to uint64
+	span     float64 // how far a page reaches
+	before   float64 // pages of the list before the gap; all numbers of pages are estimates
+	pages    float64 // pages in the gap, without the page that is requested already
+	end      end
+	waits    bool // the answer to a guess at its beginning or its end has not arrived
+	guesses  int  // guesses to send
+}
+
+// end says how a gap ends.
+type end uint8
+
+const (
+	closed  end = iota // at a segment, or where the list probably ends
+	bounded            // the list ends anywhere in the gap
+	endless            // nothing shows where the list ends
+)
+
+// rounds returns how many answers the gap needs one after another if n guesses are sent. The first part is read while
+// the guesses are under way. So if the parts are to end at the same time, it is one page longer than the others.
+func (g gap) rounds(n int) float64 {
+	switch {
+	case g.end != closed && n >= mostAtEnd:
+		return 0
+	case g.end == endless:
+		return math.Inf(1)
+	case n == 0:
+		return g.pages
+	}
+	return (g.pages-1)/float64(n+1) + 1
+}
+
+// survey is what is known about the list after the position of the pass.
+type survey struct {
+	gaps    []gap
+	ready   []ready
+	reading int     // segments that are read, guesses, and the pass, if it reads pages itself
+	waiting int     // those whose answer has not arrived
+	known   float64 // pages of the list that are known to exist
+	work    float64 // pages to request
+}
+
+// ready is a segment that can continue, and how many pages it must read.
+type ready struct {
+	s     *segment
+	pages float64
+}
+
+// survey goes through the list from the position of the pass, up to the given number of pages.
+func (p *Plan) survey(window float64) (v survey) {
+	if p.all.pages < trusted {
+		window = math.Inf(1)
+	}
+	x, near, ahead, met, guessed := p.x, p.near, 0.0, p.wanted[p.key] != nil, false
+	if !met {
+		v.reading, v.waiting = 1, 1
+	}
+	var before *ready // the segment before the gap, if it can continue
+	for _, s := range p.segments {
+		if !met && s.x > x {
+			g := gap{from: x, to: s.x, span: p.between(near, s.near), waits: guessed || s.guess || ahead >= window}
+			pages := float64(s.x-x) / g.span
+			g.pages = pages - 1
+			if before != nil {
+				before.pages = pages
+			}
+			v.work += max(min(g.pages, window-ahead), 0)
+			v.gaps = append(v.gaps, g)
+			ahead += pages
+		}
+		before = nil
+		ahead += float64(len(s.after))
+		if s.waits {
+			v.waiting++
+			v.reading++
+		}
+		if guessed = s.guess; guessed {
+			x, met = s.x, false
+			continue
+		}
+		v.known = ahead
+		met = s.ended || p.wanted[s.met] != nil
+		if !s.waits && !met && !s.broken && ahead < window {
+			v.ready = append(v.ready, ready{s: s})
+			v.reading++
+			before = &v.ready[len(v.ready)-1]
+		}
+		x, near = s.headX, s.near
+	}
+	if p.left >= 0 {
+		v.known = p.left
+	}
+	v.known += float64(p.pages)
+	if before != nil {
+		before.pages = math.Inf(1) // the pass waits longest for the end of the list
+	}
+	if g := p.last(x, p.between(near, density{}), ahead, window-ahead); !met && g.pages > 0 {
+		g.waits = guessed
+		v.work += g.pages
+		v.gaps = append(v.gaps, g)
+	}
+	return v
+}
+
+// last returns the gap after the last segment. Pages are requested only in its first room pages.
+func (p *Plan) last(x uint64, span, ahead, room float64) gap {
+	g := gap{from: x, to: x, span: span, before: ahead + float64(p.pages), end: endless}
+	if x >= p.end || room <= 0 {
+		return g
+	}
+	bound := float64(p.end-x) / span
+	likely := p.likely != math.MaxUint64 && p.likely > x
+	switch {
+	case p.left >= 0:
+		g.end, g.pages = closed, min(p.left-ahead+doubt*p.left/math.Sqrt(p.all.pages*float64(p.size)), bound)
+		if likely && g.pages > 0 {
+			g.span = float64(p.likely-x) / g.pages
+		}
+	case p.end != math.MaxUint64:
+		g.end, g.pages = bounded, bound
+	case likely:
+		g.end, g.pages = closed, float64(p.likely-x)/span
+	default:
+		g.pages = math.Inf(1)
+	}
+	g.pages = min(g.pages, room)
+	g.to = x + uint64(min(max(g.pages, 0)*g.span, math.MaxUint64/4))
+	switch g.end {
+	case endless:
+		g.pages = max(g.before, firstStride) * unknown
+	case bounded:
+		g.pages *= endWeight
+	}
+	g.pages--
+	return g
+}
