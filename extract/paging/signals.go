@@ -16,6 +16,7 @@ type Signals struct {
 	offset    int64
 	Limit     int64 // records per page, as the server states it
 	Remaining int64
+	records   int // records of the page
 
 	More    tristate
 	Linked  bool // the answer has a member for the next link, possibly null

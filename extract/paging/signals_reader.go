@@ -214,6 +214,7 @@ func (r *signalReader) count(role schemas.Role, v jsondoc.Value, pointer string,
 // ReadSignals reads what an answer with n records states beside them.
 func ReadSignals(d *jsondoc.Doc, f records.Found, n int, h http.Header, status int) Signals {
 	s := NoSignals
+	s.records = n
 	r := signalReader{words: schemas.Paging(), d: d, n: n, s: &s, skip: map[int]bool{}}
 	for _, v := range f.Above {
 		r.skip[v.Start] = true
