@@ -3,6 +3,8 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/sqlmerge"
@@ -59,10 +61,10 @@ func (b *backend) Write(ctx context.Context) (sqlmerge.Session, error) {
 		return nil, err
 	}
 	t := &transaction{session: s, b: b}
-	if b.own.exist() {
-		err = s.begin(ctx)
-	} else if err = b.begin(ctx, s, ""); errors.Is(err, load.ErrUnshared) {
-		err = nil // penstock's own tables exist, and sources share them
+	if err = s.begin(ctx); err == nil && !b.own.exist() {
+		if err = b.prepare(ctx, s, ""); errors.Is(err, load.ErrUnshared) {
+			err = b.prepare(ctx, s, anySource)
+		}
 	}
 	if err != nil {
 		t.discard()
@@ -85,24 +87,30 @@ func (b *backend) Digest(text string) string {
 // Discard implements [sqlmerge.Pooled].
 func (b *backend) Discard(table string) { b.passes.discard(table) }
 
-// begin begins a transaction that writes. The first one creates the schema and penstock's own tables if they are missing,
-// and commits them, because streams that start at the same time all need the tables. The tables stay empty until the
-// first commit of a stream.
-func (b *backend) begin(ctx context.Context, s *session, source string) error {
-	if err := s.begin(ctx); err != nil || b.own.known(source) {
-		return err
-	}
-	created, err := createOwn(ctx, s, b.dialect, source)
+// anySource stands for the sources that share tables.
+const anySource = "any"
+
+// prepare is called in a transaction that has made no change. It creates the schema and penstock's own tables if they are
+// missing, commits them, and begins another transaction, because streams that start at the same time all need the tables.
+// The tables stay empty until the first commit of a stream.
+func (b *backend) prepare(ctx context.Context, s *session, source string) error {
+	lacking, err := lackingOwn(ctx, s, b.schema, source)
 	if err != nil {
 		return err
 	}
-	if err := b.passes.findStale(ctx, s); err != nil {
+	found, err := checkOwn(ctx, s, b.schema)
+	if err != nil {
 		return err
 	}
-	if err := b.warn(ctx, s); err != nil {
-		return err
+	if found.unsafe != nil {
+		return fmt.Errorf("%w: %s", ErrUnsafe, strings.Join(found.unsafe, "; "))
 	}
-	if created {
+	b.passes.noteStale(found.carried)
+	b.warn(found.warnings)
+	if len(lacking) > 0 {
+		if err := createLacking(ctx, s, b.dialect, source); err != nil {
+			return fmt.Errorf("create penstock's own tables in schema %s: %w", b.schema, err)
+		}
 		if err := s.run(ctx, "COMMIT; "+s.pool.beginSQL()); err != nil {
 			return err
 		}
@@ -112,14 +120,12 @@ func (b *backend) begin(ctx context.Context, s *session, source string) error {
 }
 
 // warn logs each warning only once for all destinations with the same [Options].LoggedWarnings.
-func (b *backend) warn(ctx context.Context, s *session) error {
-	warnings, err := excessRights(ctx, s, b.schema)
+func (b *backend) warn(warnings []string) {
 	for _, w := range warnings {
 		if _, logged := b.o.LoggedWarnings.LoadOrStore(w, true); !logged {
 			b.o.Log.Warn("postgres: " + w)
 		}
 	}
-	return err
 }
 
 // dropPassTables drops the tables of finished passes in a session of its own. If that fails, a later commit drops them.

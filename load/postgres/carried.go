@@ -111,21 +111,19 @@ const (
 	dropAgain    = time.Minute            // pause after a failed attempt
 )
 
-// findStale finds the streams that have tables of carried keys when this process starts. Other processes may still
-// use these tables.
-func (p *passTables) findStale(ctx context.Context, s *session) error {
-	names, err := s.strings(ctx, passTablesSQL(p.sql.schema, carriedPrefix))
+// noteStale notes the streams that have tables of carried keys when this process starts. Other processes may still use
+// these tables.
+func (p *passTables) noteStale(tables []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, name := range names {
+	for _, name := range tables {
 		p.stale[name[:strings.LastIndexByte(name, '_')+1]] = true
 	}
-	return err
 }
 
 // findLeftovers finds the tables of carried keys that killed processes have left for the stream. It runs after a commit
 // to the stream. After that commit, no other process can commit an earlier pass, so the tables of earlier passes are
-// not needed. If always is not set, it looks only once, and only for a stream that findStale has found. Invariant 13
+// not needed. If always is not set, it looks only once, and only for a stream that noteStale has found. Invariant 13
 func (p *passTables) findLeftovers(ctx context.Context, s *session, k state.Key, always bool) {
 	prefix := carriedPrefixOf(k)
 	p.mu.Lock()

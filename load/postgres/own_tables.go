@@ -52,21 +52,6 @@ func (o *ownTables) recheck(err error) error {
 	return retryable{err}
 }
 
-// createOwn creates the schema and penstock's own tables if they are missing, and reports whether any were missing.
-func createOwn(ctx context.Context, s *session, sql dialect, source string) (bool, error) {
-	lacking, err := lackingOwn(ctx, s, sql.schema, source)
-	if err != nil {
-		return false, err
-	}
-	if err := checkOwnTrust(ctx, s, sql.schema); err != nil || len(lacking) == 0 {
-		return false, err
-	}
-	if err := createLacking(ctx, s, sql, source); err != nil {
-		return false, fmt.Errorf("create penstock's own tables in schema %s: %w", sql.schema, err)
-	}
-	return true, nil
-}
-
 func createLacking(ctx context.Context, s *session, sql dialect, source string) error {
 	// If other processes want to create the same tables, they wait here, and then find the tables.
 	if err := s.run(ctx, s.pool.advisoryLockSQL("penstock "+sql.schema)); err != nil {
@@ -157,8 +142,17 @@ func makeSQL(sql dialect, l lack) string {
 	if len(t.Key) > 0 {
 		defs = append(defs, "PRIMARY KEY ("+idents(load.FullKey(t))+")")
 	}
-	return "CREATE TABLE " + sql.Place(t.Name) + " (" + strings.Join(defs, ", ") + "); " +
+	return "CREATE TABLE " + sql.Place(t.Name) + " (" + strings.Join(defs, ", ") + ")" + fill(t) + "; " +
 		"COMMENT ON TABLE " + sql.Place(t.Name) + " IS " + literal(ownComment(t))
+}
+
+// fill returns the storage option of one of penstock's own tables. Most runs write each row of these two tables again. If
+// its page has room for the new version, the server does not change the indexes, and writes half as much to its log.
+func fill(t schemas.Table) string {
+	if t.Name == load.State.Name || t.Name == load.Rejects.Name {
+		return " WITH (fillfactor = 40)"
+	}
+	return ""
 }
 
 // ownComment returns the comment on one of penstock's own tables.

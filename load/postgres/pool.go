@@ -173,16 +173,16 @@ func (p *pool) advisoryLockSQL(names ...string) string {
 	return sql + "; SET LOCAL lock_timeout = " + millis(p.o.LockTimeout)
 }
 
-// checkPooler checks that each connection keeps its server session. Behind a pooler, a connection reports another
-// process id than its server session. Then checkPooler uses two connections in turn, to see whether each transaction
-// may get another session.
-func (p *pool) checkPooler(ctx context.Context) error {
+// checkServer checks penstock's own names; see checkOwnNames. It also checks that each connection keeps its server session.
+// Behind a pooler, a connection reports another process id than its server session. Then checkServer uses two connections
+// in turn, to see whether each transaction may get another session.
+func (p *pool) checkServer(ctx context.Context, sql dialect) error {
 	return p.retry(ctx, func() error {
 		a, err := p.acquire(ctx)
 		if err != nil {
 			return err
 		}
-		pid, err := a.processID(ctx, "")
+		pid, err := checkOwnNames(ctx, a, sql)
 		if err == nil && pid == int64(a.pg.PID()) {
 			a.release()
 			return nil

@@ -48,11 +48,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, fmt.Errorf("open postgres: %w", err)
 	}
 	sql := dialect{o.Schema, o.JSON}
-	err = p.checkPooler(ctx)
-	if err == nil {
-		err = p.read(ctx, func(s *session) error { return checkOwnNames(ctx, s, sql) })
-	}
-	if err != nil {
+	if err = p.checkServer(ctx, sql); err != nil {
 		p.close()
 		return nil, fmt.Errorf("open postgres at %s: %w", p.address(), err)
 	}
@@ -161,7 +157,7 @@ func (d *DB) Check(ctx context.Context) error {
 // one line and says what to do.
 func (d *DB) Warnings(ctx context.Context) (out []string, err error) {
 	err = d.b.pool.read(ctx, func(s *session) error {
-		out, err = excessRights(ctx, s, d.b.schema)
+		out, err = s.strings(ctx, excessSQL(d.b.schema))
 		return err
 	})
 	if err != nil {

@@ -4,9 +4,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
-
-	"github.com/penstock-data/penstock/load"
 )
 
 // trusted returns the condition that a role can act as penstock's role anyway: the given role is penstock's role, or a
@@ -73,37 +72,68 @@ func foreign(ctx context.Context, s *session, schema, where string) (map[string]
 // ownRelations is the condition that the relation c has the name of one of penstock's own tables.
 func ownRelations() string { return "c.relname IN (" + literals(ownNames()) + ")" }
 
-// checkOwnNames returns an error if a view or another object has the name of one of penstock's own tables. Reading
-// such an object would run code of its owner.
-func checkOwnNames(ctx context.Context, s *session, sql dialect) error {
-	return s.query(ctx, "SELECT c.relname, c.relkind FROM pg_catalog.pg_class c WHERE "+inSchema("c.relnamespace", sql.schema)+" AND "+ownRelations()+" AND c.relkind NOT IN ('r', 'i', 'S')", func(v [][]byte) error {
-		return fmt.Errorf("%w: %s has the name of penstock's table %s: drop it, or use another schema", ErrUnsafe, cmp.Or(kindName(string(v[1])), "a view"), sql.Place(string(v[0])))
-	})
+// ownNamesSQL returns a query for the process id of the server session and, for each object that is no table and has the
+// name of one of penstock's own tables, its name and kind. The query runs without the settings of a transaction. So it
+// names the schema of each operator, and escapes backslashes, which may have a meaning.
+func ownNamesSQL(schema string) string {
+	named := "E'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(schema) + "'::pg_catalog.name"
+	return `SELECT pg_catalog.pg_backend_pid(), c.relname, c.relkind FROM (VALUES (1)) AS v LEFT JOIN pg_catalog.pg_class c
+		ON c.relname OPERATOR(pg_catalog.=) ANY ('{` + strings.Join(ownNames(), ",") + `}'::pg_catalog.name[]) AND c.relkind OPERATOR(pg_catalog.<>) ALL ('{r,i,S}'::pg_catalog."char"[])
+		AND c.relnamespace OPERATOR(pg_catalog.=) (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) ` + named + `)`
 }
 
-// checkOwnTrust returns an error if it is not safe to write to one of penstock's own tables.
-func checkOwnTrust(ctx context.Context, s *session, schema string) error {
-	found, err := foreign(ctx, s, schema, ownRelations())
-	if err != nil {
-		return err
-	}
-	for _, t := range load.OwnTables() {
-		if reasons := found[t.Name]; reasons != nil {
-			return fmt.Errorf("%w: %s", ErrUnsafe, strings.Join(reasons, "; "))
+// checkOwnNames returns the process id of the server session. It returns an error if a view or another object has the name
+// of one of penstock's own tables. Reading such an object would run code of its owner.
+func checkOwnNames(ctx context.Context, s *session, sql dialect) (pid int64, err error) {
+	err = s.query(ctx, ownNamesSQL(sql.schema), func(v [][]byte) (err error) {
+		if pid, err = strconv.ParseInt(string(v[0]), 10, 64); err == nil && v[1] != nil {
+			err = fmt.Errorf("%w: %s has the name of penstock's table %s: drop it, or use another schema", ErrUnsafe, cmp.Or(kindName(string(v[2])), "a view"), sql.Place(string(v[1])))
 		}
-	}
-	return nil
+		return err
+	})
+	return pid, err
 }
 
-// excessRights returns warnings about rights that are not needed.
-func excessRights(ctx context.Context, s *session, schema string) ([]string, error) {
+// ownCheck is what the first transaction of a process finds out.
+type ownCheck struct {
+	unsafe   []string // why it is not safe to write to one of penstock's own tables
+	carried  []string // tables of carried keys
+	warnings []string // see excessSQL
+}
+
+// checkOwn finds out what the first transaction must know, in one statement.
+func checkOwn(ctx context.Context, s *session, schema string) (found ownCheck, err error) {
+	query := "SELECT 1, x.* FROM (" + foreignSQL(schema, ownRelations()) + ") AS x (name, text) UNION ALL SELECT 2, x.name, '' FROM (" + passTablesSQL(schema, carriedPrefix) +
+		") AS x (name) UNION ALL SELECT 3, '', x.text FROM (" + excessSQL(schema) + ") AS x (text)"
+	first := ""
+	err = s.query(ctx, query, func(v [][]byte) error {
+		switch name := string(v[1]); string(v[0]) {
+		case "1":
+			if first = cmp.Or(first, name); name == first {
+				found.unsafe = append(found.unsafe, string(v[2]))
+			}
+		case "2":
+			found.carried = append(found.carried, name)
+		default:
+			found.warnings = append(found.warnings, string(v[2]))
+		}
+		return nil
+	})
+	if err != nil {
+		return found, fmt.Errorf("check the owners of the tables: %w", err)
+	}
+	return found, nil
+}
+
+// excessSQL selects warnings about rights that are not needed.
+func excessSQL(schema string) string {
 	quoted := literal(ident(schema))
-	return s.strings(ctx, `SELECT 'role ' || quote_ident(rolname) || ' is a superuser: penstock only needs CREATE ROLE penstock LOGIN PASSWORD …; CREATE SCHEMA … AUTHORIZATION penstock'
+	return `SELECT 'role ' || quote_ident(rolname) || ' is a superuser: penstock only needs CREATE ROLE penstock LOGIN PASSWORD …; CREATE SCHEMA … AUTHORIZATION penstock'
 			FROM pg_roles WHERE rolname = current_user AND rolsuper
 		UNION ALL SELECT 'role ' || quote_ident(current_user) || ' is a member of ' || quote_ident(rolname) || ', which acts on the server itself: REVOKE ' || quote_ident(rolname) || ' FROM ' || quote_ident(current_user)
 			FROM pg_roles WHERE rolname IN ('pg_read_server_files', 'pg_write_server_files', 'pg_execute_server_program') AND pg_has_role(oid, 'USAGE')
 			AND NOT (SELECT rolsuper FROM pg_roles WHERE rolname = current_user)
-		UNION ALL SELECT CASE a.grantee WHEN 0 THEN 'everybody' ELSE 'role ' || quote_ident(pg_get_userbyid(a.grantee)) END || ' may create tables and functions in schema ' || `+quoted+` || ': REVOKE CREATE ON SCHEMA ' || `+quoted+` || ' FROM ' ||
+		UNION ALL SELECT CASE a.grantee WHEN 0 THEN 'everybody' ELSE 'role ' || quote_ident(pg_get_userbyid(a.grantee)) END || ' may create tables and functions in schema ' || ` + quoted + ` || ': REVOKE CREATE ON SCHEMA ' || ` + quoted + ` || ' FROM ' ||
 				CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END
-			FROM pg_namespace n, aclexplode(n.nspacl) a WHERE n.nspname = `+literal(schema)+` AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner AND (a.grantee = 0 OR NOT `+trusted("a.grantee")+`)`)
+			FROM pg_namespace n, aclexplode(n.nspacl) a WHERE n.nspname = ` + literal(schema) + ` AND a.privilege_type = 'CREATE' AND a.grantee <> n.nspowner AND (a.grantee = 0 OR NOT ` + trusted("a.grantee") + `)`
 }

@@ -52,7 +52,9 @@ func (x *tx) open(ctx context.Context) (sqlmerge.Session, error) {
 	}
 	t, begin := &transaction{session: s, b: x.b, of: x}, x.b.pool.beginSQL()+"; "
 	if !x.b.own.known(x.key.Source) {
-		begin, err = "", x.b.begin(ctx, s, x.key.Source)
+		if begin, err = "", s.begin(ctx); err == nil {
+			err = x.b.prepare(ctx, s, x.key.Source)
+		}
 	}
 	if err == nil {
 		err = x.b.Step("fence")

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -133,37 +134,7 @@ func (d *Store) survey(ctx context.Context, r Reader, streams []load.Surveyed, o
 	if err := d.current(ctx, r, c, streams, found); err != nil {
 		return err
 	}
-	for _, o := range own {
-		if err := d.ownRows(ctx, r, c, streams[0].Key, o); err != nil {
-			return fmt.Errorf("read %s: %w", o.Table, err)
-		}
-	}
-	return nil
-}
-
-// ownRows reads rows of one of penstock's own tables; see [load.SurveyedOwn].
-func (d *Store) ownRows(ctx context.Context, r Reader, c *catalog, k state.Key, o load.SurveyedOwn) error {
-	if c.live[o.Table] == nil {
-		return nil
-	}
-	t, err := c.table(o.Table)
-	if err != nil {
-		return err
-	}
-	columns, err := load.Select(t.Columns, o.Columns)
-	if err != nil {
-		return err
-	}
-	where := rowsSQL(d.b, t, k.Source) + " AND t.pipeline = " + d.b.Literal(k.Pipeline)
-	switch o.Table {
-	case load.Rejects.Name:
-		where += " AND t.resolved_at IS NULL"
-	case load.Certificates.Name:
-		where += " AND (t.stream, t.run) IN (SELECT t.stream, max(t.run) FROM " + where + " GROUP BY t.stream)"
-	case load.Runs.Name:
-		where += fmt.Sprintf(" ORDER BY t.run DESC LIMIT %d", load.MostRuns)
-	}
-	return r.Stream(ctx, "SELECT "+Idents(load.Names(columns))+" FROM "+where, columns, o.Visit)
+	return d.ownRows(ctx, r, c, streams[0].Key, own)
 }
 
 // positionsOf reads the positions of streams of one pipeline and one source, by stream.
@@ -227,7 +198,8 @@ func (d *Store) digestSQL(i int, c *catalog, source string, t schemas.Table) str
 		some, by.Digest("t.x"), countIf("t.h = ''"), row, hash, hash, from, in.current("t."), load.MostDigested+1)
 }
 
-// kept collects [load.StreamSurvey].Current of one stream.
+// kept collects rows of one table that a survey keeps. In the result of the query, all values are texts, because the
+// tables have columns of different types.
 type kept struct {
 	key     state.Key
 	table   string
@@ -235,8 +207,7 @@ type kept struct {
 	rows    [][]any
 }
 
-// current adds to the streams the columns of their current rows. It uses one statement. The values are texts, because
-// the tables have columns of different types.
+// current adds to the streams the columns of their current rows. It uses one statement.
 func (d *Store) current(ctx context.Context, r Reader, c *catalog, streams []load.Surveyed, found map[state.Key]surveyed) error {
 	var all []*kept
 	width, left := 0, int64(load.MostCurrent)
@@ -255,17 +226,14 @@ func (d *Store) current(ctx context.Context, r Reader, c *catalog, streams []loa
 	}
 	parts := make([]string, len(all))
 	for i, k := range all {
-		parts[i] = d.currentSQL(i, width, k, c)
+		t := &target{Table: c.made[k.table], in: &scope{Dialect: d.b, traits: d.b.Traits(), source: k.key.Source}}
+		parts[i] = d.textsSQL(i, width, k.columns) + t.rows() + " AND " + t.current("t.")
 	}
-	err := r.Query(ctx, strings.Join(parts, " UNION ALL "), func(v []driver.Value) error {
-		i, _ := v[0].(int64)
-		return all[i].add(v[1:])
-	})
-	if err != nil {
+	if err := keep(ctx, r, parts, all); err != nil {
 		return err
 	}
 	for _, k := range all {
-		st := found[k.key]
+		st, err := found[k.key], error(nil)
 		if st.Current, err = load.Rows(schemas.Table{Columns: k.columns}, k.rows...); err != nil {
 			return err
 		}
@@ -274,18 +242,29 @@ func (d *Store) current(ctx context.Context, r Reader, c *catalog, streams []loa
 	return nil
 }
 
-// currentSQL returns a query for the number i and the columns of the current rows of a stream, as texts. Nulls follow
-// them, up to the given number of columns.
-func (d *Store) currentSQL(i, width int, k *kept, c *catalog) string {
-	t := &target{Table: c.made[k.table], in: &scope{Dialect: d.b, traits: d.b.Traits(), source: k.key.Source}}
+// keep runs the queries in parts as one statement, and adds their rows to the elements of all.
+func keep(ctx context.Context, r Reader, parts []string, all []*kept) error {
+	return r.Query(ctx, strings.Join(parts, " UNION ALL "), func(v []driver.Value) error {
+		i, _ := v[0].(int64)
+		return all[i].add(v[1:])
+	})
+}
+
+// textsSQL returns the beginning of a query, for the number i and the columns as texts. Nulls follow them, up to the given
+// number of columns.
+func (d *Store) textsSQL(i, width int, columns *arrow.Schema) string {
 	values := []string{fmt.Sprint(i)}
-	for _, f := range k.columns.Fields() {
-		values = append(values, d.b.(Digester).Text("t."+Ident(f.Name)))
+	for _, f := range columns.Fields() {
+		value := "t." + Ident(f.Name)
+		if schemas.SameType(schemas.TypeOf(f), schemas.Timestamp) {
+			value = d.b.Micros(value)
+		}
+		values = append(values, d.b.(Digester).Text(value))
 	}
 	for len(values) <= width {
 		values = append(values, "CAST(NULL AS "+d.b.Type(schemas.Text)+")")
 	}
-	return "SELECT " + strings.Join(values, ", ") + " FROM " + t.rows() + " AND " + t.current("t.")
+	return "SELECT " + strings.Join(values, ", ") + " FROM "
 }
 
 // add adds a row. Its values are texts or nil.
@@ -293,18 +272,89 @@ func (k *kept) add(values []driver.Value) (err error) {
 	row := make([]any, k.columns.NumFields())
 	for i, f := range k.columns.Fields() {
 		text, ok := values[i].(string)
-		switch {
-		case !ok:
-		case schemas.SameType(schemas.TypeOf(f), schemas.Int64):
-			if row[i], err = strconv.ParseInt(text, 10, 64); err != nil {
-				return err
-			}
+		if !ok {
+			continue
+		}
+		var number int64
+		switch of := schemas.TypeOf(f); {
+		case schemas.SameType(of, schemas.Int64):
+			number, err = strconv.ParseInt(text, 10, 64)
+			row[i] = number
+		case schemas.SameType(of, schemas.Timestamp):
+			number, err = strconv.ParseInt(text, 10, 64)
+			row[i] = time.UnixMicro(number).UTC()
+		case schemas.SameType(of, schemas.Bool):
+			row[i], err = strconv.ParseBool(text)
 		default:
 			row[i] = text
+		}
+		if err != nil {
+			return err
 		}
 	}
 	k.rows = append(k.rows, row)
 	return nil
+}
+
+// ownRows reads penstock's own tables; see [load.SurveyedOwn]. It uses one statement.
+func (d *Store) ownRows(ctx context.Context, r Reader, c *catalog, k state.Key, own []load.SurveyedOwn) error {
+	var parts []string
+	var all []*kept
+	var visit []func(arrow.RecordBatch) error
+	width := 0
+	for _, o := range own {
+		width = max(width, len(o.Columns))
+	}
+	for _, o := range own {
+		if c.live[o.Table] == nil {
+			continue
+		}
+		t, err := c.table(o.Table)
+		if err != nil {
+			return err
+		}
+		columns, err := load.Select(t.Columns, o.Columns)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, "("+d.textsSQL(len(all), width, columns)+d.ownFrom(t, k)+")")
+		all, visit = append(all, &kept{columns: columns}), append(visit, o.Visit)
+	}
+	if parts == nil {
+		return nil
+	}
+	if err := keep(ctx, r, parts, all); err != nil {
+		return fmt.Errorf("read penstock's own tables: %w", err)
+	}
+	for i, k := range all {
+		if len(k.rows) == 0 {
+			continue
+		}
+		b, err := load.Rows(schemas.Table{Columns: k.columns}, k.rows...)
+		if err == nil {
+			err = visit[i](b)
+			b.Release()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownFrom returns the end of a query for rows of one of penstock's own tables: the part that follows FROM.
+func (d *Store) ownFrom(t schemas.Table, k state.Key) string {
+	where := rowsSQL(d.b, t, k.Source) + " AND t.pipeline = " + d.b.Literal(k.Pipeline)
+	most := load.MostOwnRows + 1
+	switch t.Name {
+	case load.Rejects.Name:
+		where += " AND t.resolved_at IS NULL"
+	case load.Certificates.Name:
+		where += " AND (t.stream, t.run) IN (SELECT t.stream, max(t.run) FROM " + where + " GROUP BY t.stream)"
+	case load.Runs.Name:
+		where, most = where+" ORDER BY t.run DESC", load.MostRuns
+	}
+	return fmt.Sprintf("%s LIMIT %d", where, most)
 }
 
 // untouched reports whether penstock can write to the tables of a family as it has recorded them.

@@ -91,11 +91,31 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 		pos.Longest++
 	}
 	next := pos.Encode()
-	if err := load.CommitRows(ctx, w.dest, r.Key(runStream), w.stored, next, load.Pass{Run: r.Run, Whole: true, Now: r.Now}, load.Runs, append(w.orphan(r), row)...); err != nil {
+	if err := w.commit(ctx, r, next, append(w.orphan(r), row)...); err != nil {
 		return fmt.Errorf("destination %s: %w", w.dest.Name, err)
 	}
 	w.stored = next
 	return nil
+}
+
+// commit commits rows of [load.Runs] and the cursor of the runs. A settlement takes fewer statements than a transaction of
+// a stream.
+func (w *runRow) commit(ctx context.Context, r *run, next state.Cursor, rows ...[]any) error {
+	key, pass := r.Key(runStream), load.Pass{Run: r.Run, Whole: true, Now: r.Now}
+	s, able := w.dest.Destination.(*surveyedDestination)
+	if able {
+		at, known := s.surveyOf(key)
+		able = known && at.Cursor == w.stored
+	}
+	if !able {
+		return load.CommitRows(ctx, w.dest, key, w.stored, next, pass, load.Runs, rows...)
+	}
+	b, err := load.Rows(load.Runs, rows...)
+	if err != nil {
+		return err
+	}
+	defer b.Release()
+	return s.by.Settle(ctx, []load.Settlement{{Key: key, Expected: w.stored, Next: next, Pass: pass, Rows: []load.OwnRows{{Table: load.Runs, Batch: b}}}})[0]
 }
 
 // orphan returns the final row of an earlier run that never ended because its process was killed. Only one

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
+	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/schemas"
@@ -44,6 +46,9 @@ type unanswering struct{ *loadtest.Memory }
 
 // Settle implements [load.Surveyor].
 func (u unanswering) Settle(ctx context.Context, all []load.Settlement) []error {
+	if all[0].Key.Stream == runStream {
+		return u.Memory.Settle(ctx, all)
+	}
 	<-ctx.Done()
 	errs := make([]error, len(all))
 	for i := range errs {
@@ -71,29 +76,97 @@ func TestSettlementWaitsWithPatience(t *testing.T) {
 	})
 }
 
-// If another process moves the cursor after the survey, the stream begins again from the new cursor.
+// moveCursor commits to a stream as another process does. The function change changes the position.
+func (r *rig) moveCursor(ctx context.Context, stream string, change func(*cursor.Position)) {
+	key := state.Key{Pipeline: "nightly", Stream: stream}
+	at, err := r.memory.Cursor(ctx, key)
+	require.NoError(r.t, err)
+	pos, err := cursor.Decode(at)
+	require.NoError(r.t, err)
+	change(&pos)
+	tx, err := r.memory.Begin(ctx, key, at, load.Pass{Run: "zzzzzzzzzzzz", Whole: true})
+	require.NoError(r.t, err)
+	require.NoError(r.t, tx.Commit(ctx, pos.Encode()))
+}
+
+// If another process moves the cursor after the survey, the stream begins again from the new cursor. But if that process
+// has made a pass, the stream fails: rows of that pass would count as rows of this one. Invariant 13
 func TestCursorMovesAfterTheSurvey(t *testing.T) {
-	l := &sourcetest.List{Records: sourcetest.Records(0, 5), Size: 10, Total: true}
-	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
-	r.config.limits = limits{}
-	r.must(StatusComplete)
-	key, moved := state.Key{Pipeline: "nightly", Stream: "crm_leads"}, 0
-	l.Wait = func(ctx context.Context, _ int) {
-		if moved++; moved > 1 {
-			return
-		}
-		at, err := r.memory.Cursor(ctx, key)
-		require.NoError(t, err)
-		pos, err := cursor.Decode(at)
-		require.NoError(t, err)
-		pos.TouchedBy = "webhook"
-		tx, err := r.memory.Begin(ctx, key, at, load.Pass{Run: "zzzzzzzzzzzz", Whole: true})
-		require.NoError(t, err)
-		require.NoError(t, tx.Commit(ctx, pos.Encode()))
+	for name, test := range map[string]struct {
+		change func(*cursor.Position)
+		status Status
+		passes int
+	}{
+		"an event":       {func(p *cursor.Position) { p.TouchedBy = "webhook" }, StatusComplete, 2},
+		"another's pass": {func(p *cursor.Position) { p.Pass = "zzzzzzzzzzzz" }, StatusFailed, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &sourcetest.List{Records: sourcetest.Records(0, 5), Size: 10, Total: true}
+			r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
+			r.config.limits = limits{}
+			r.must(StatusComplete)
+			passes := 0
+			l.Wait = func(ctx context.Context, _ int) {
+				if passes++; passes == 1 {
+					r.moveCursor(ctx, "crm_leads", test.change)
+				}
+			}
+			rep, err := r.run(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, test.passes, passes)
+			require.Equal(t, test.status, rep.Streams[0].Status)
+			if test.status == StatusFailed {
+				require.ErrorIs(t, rep.Streams[0].Err, state.ErrMoved)
+				return
+			}
+			require.EqualValues(t, 5, rep.Streams[0].Counts.Unchanged)
+		})
 	}
-	rep := r.must(StatusComplete)
-	require.EqualValues(t, 5, rep.Streams[0].Counts.Unchanged)
-	require.Equal(t, 2, moved, "the stream is read again")
+}
+
+// overtaken is a destination in which another process makes a pass over crm_leads just before the stream is settled.
+type overtaken struct {
+	*loadtest.Memory
+	r *rig
+}
+
+// Settle implements [load.Surveyor].
+func (o overtaken) Settle(ctx context.Context, all []load.Settlement) []error {
+	for _, s := range all {
+		if s.Key.Stream == "crm_leads" {
+			o.r.moveCursor(ctx, s.Key.Stream, func(p *cursor.Position) { p.Pass = "zzzzzzzzzzzz" })
+		}
+	}
+	return o.Memory.Settle(ctx, all)
+}
+
+// Child streams begin before the commit of their parent. If that commit fails, a child stream that is still read proves
+// nothing. Invariant 12
+func TestChildOfAFailedSettlementIsUnproven(t *testing.T) {
+	for _, fails := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			leads := &sourcetest.List{Records: sourcetest.Records(0, 3), Size: 10, Total: true}
+			notes := &sourcetest.List{Records: sourcetest.Records(0, 9), Size: 10, End: extract.End{Rule: extract.RuleParents, Parents: 3}}
+			child := sourcetest.Stream("crm_notes")
+			child.Parent = "crm_leads"
+			r := newRig(t, map[string]*sourcetest.List{"crm_leads": leads, "crm_notes": notes}, sourcetest.Stream("crm_leads"), child)
+			r.config.limits = limits{}
+			r.must(StatusComplete)
+			notes.Wait = func(context.Context, int) { time.Sleep(2 * settleAge) }
+			if fails {
+				r.config.Destinations = []Destination{{Name: "warehouse", Destination: overtaken{r.memory, r}}}
+			}
+			rep, err := r.run(t.Context())
+			require.NoError(t, err)
+			want, status := Proven, StatusComplete
+			if fails {
+				want, status = Unproven, StatusFailed
+			}
+			require.Equal(t, status, rep.Streams[0].Status)
+			require.Equal(t, want, r.last("crm_notes").Parent)
+			require.Equal(t, string(want), r.certificates("crm_notes")[1]["verdict"])
+		})
+	}
 }
 
 // A stream whose commit failed is read again for the destination. Its child streams still wait for the other destination.

@@ -244,7 +244,7 @@ func (x *bookkeeping) Commit(ctx context.Context, next state.Cursor) error {
 // leaveOutParents leaves out the rows of parents that are stored with the same fingerprint. Their rows of the child
 // stream are unchanged too.
 func (x *bookkeeping) leaveOutParents() error {
-	var prints map[string]int64
+	var prints map[string]any
 	for i, r := range x.of.Rows {
 		if r.Table.Name != load.Parents.Name {
 			continue
@@ -256,7 +256,7 @@ func (x *bookkeeping) leaveOutParents() error {
 		tuples, fingerprints := r.Batch.Column(2).(*array.String), r.Batch.Column(3).(*array.Int64)
 		for row := range int(r.Batch.NumRows()) {
 			print, known := prints[tuples.Value(row)]
-			same[row] = known && !fingerprints.IsNull(row) && fingerprints.Value(row) == print
+			same[row] = known && print == printAt(fingerprints, row)
 		}
 		rest, err := batch.WithoutRows(r.Batch, same)
 		if err != nil {

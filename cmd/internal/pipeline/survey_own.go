@@ -14,20 +14,16 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// mostOwn is the number of rows of one of penstock's own tables up to which a run keeps what its survey has read.
-// Invariant 6
-const mostOwn = 50_000
-
 // ownRows are the rows of one of penstock's own tables that a survey has read.
 type ownRows struct {
 	columns []string
 	batches []arrow.RecordBatch
-	rows    int64 // more than mostOwn: the rows were not kept
+	rows    int64 // more than [load.MostOwnRows]: the rows were not kept
 }
 
 // add adds the rows of a batch.
 func (o *ownRows) add(b arrow.RecordBatch) error {
-	if o.rows += b.NumRows(); o.rows > mostOwn {
+	if o.rows += b.NumRows(); o.rows > load.MostOwnRows {
 		o.batches = nil
 		return nil
 	}
@@ -74,7 +70,7 @@ func (s storedOf) Scan(ctx context.Context, table string, columns []string, visi
 	s.mu.Lock()
 	o := s.own[table]
 	s.mu.Unlock()
-	if o == nil || o.rows > mostOwn || columns != nil && !slices.Equal(columns, o.columns) {
+	if o == nil || o.rows > load.MostOwnRows || columns != nil && !slices.Equal(columns, o.columns) {
 		return s.Destination.Scan(ctx, table, columns, visit)
 	}
 	for _, b := range o.batches {
@@ -94,18 +90,26 @@ func (s *surveyedDestination) forget(tables ...string) {
 	}
 }
 
-// parentPrints returns the fingerprints of a stream's stored parents. It leaves out those that the pass unsure has
-// written, and returns none if the rows were not kept. The pass must have read them.
-func (s *surveyedDestination) parentPrints(k state.Key, unsure string) map[string]int64 {
-	prints := map[string]int64{}
+// parentPrints returns the fingerprints of a stream's stored parents; nil for a parent without one. It leaves out those
+// that the pass unsure has written, and returns none if the rows were not kept. The pass must have read them.
+func (s *surveyedDestination) parentPrints(k state.Key, unsure string) map[string]any {
+	prints := map[string]any{}
 	for _, b := range s.own[load.Parents.Name].batches { // the columns are those of [parents.StoredColumns]
 		pipelines, streams, tuples := b.Column(0).(*array.String), b.Column(1).(*array.String), b.Column(2).(*array.String)
 		fingerprints, runs := b.Column(3).(*array.Int64), b.Column(4).(*array.String)
 		for row := range int(b.NumRows()) {
-			if pipelines.Value(row) == k.Pipeline && streams.Value(row) == k.Stream && !fingerprints.IsNull(row) && runs.Value(row) != unsure {
-				prints[strings.Clone(tuples.Value(row))] = fingerprints.Value(row)
+			if pipelines.Value(row) == k.Pipeline && streams.Value(row) == k.Stream && runs.Value(row) != unsure {
+				prints[strings.Clone(tuples.Value(row))] = printAt(fingerprints, row)
 			}
 		}
 	}
 	return prints
+}
+
+// printAt returns a fingerprint, or nil for null.
+func printAt(all *array.Int64, row int) any {
+	if all.IsNull(row) {
+		return nil
+	}
+	return all.Value(row)
 }
