@@ -27,14 +27,14 @@ type witnesses struct {
 	Why    string      `json:"why"`
 	End    proof.Known `json:"end,omitempty"` // how the end of the list is known
 	Doubts []string    `json:"doubts,omitempty"`
-	Pass   string      `json:"pass"`
+	Pass   string      `json:"pass,omitempty"` // if it is not the id of the run
 	proof.Facts
-	Alive    int64         `json:"alive"`
-	Missing  int64         `json:"missing"`
+	Alive    *int64        `json:"alive,omitempty"` // if it is not the number of distinct records
+	Missing  int64         `json:"missing,omitempty"`
 	Asked    int64         `json:"asked,omitempty"`
 	NotFound int64         `json:"not_found,omitempty"`
-	Decided  string        `json:"decided"`
-	Since    *time.Time    `json:"since,omitempty"` // unchanged records before this time were not requested
+	Decided  string        `json:"decided,omitempty"` // if it is not [proof.NoneMissing]
+	Since    *time.Time    `json:"since,omitempty"`   // unchanged records before this time were not requested
 	Held     string        `json:"held,omitempty"`
 	Note     string        `json:"note,omitempty"`
 	Gaps     []extract.Gap `json:"gaps,omitempty"`
@@ -48,9 +48,26 @@ func (e *ending) witnesses() witnesses {
 	return witnesses{
 		verdict: e.verdict, counts: e.counts,
 		Why: e.why(), End: e.facts.End(), Doubts: proof.Doubts(e.facts), Pass: e.p.id, Facts: e.facts,
-		Alive: e.table.Alive, Missing: e.table.Missing, Asked: found.answered, NotFound: found.gone,
+		Alive: &e.table.Alive, Missing: e.table.Missing, Asked: found.answered, NotFound: found.gone,
 		Decided: e.decision.Rule, Since: since(end.Since), Held: e.decision.Held,
 		Note: notes(end.Note, found.note, twinNote(e.facts.Twin), e.leftByFilter(), refutationNote(e.k.incrementalRefuted, e.p.stream)), Gaps: end.Gaps,
+	}
+}
+
+// shorten leaves out what a reader of the certificate can see in the other members and columns. Most of what a run adds
+// to a destination in which nothing changes are certificates.
+func (w *witnesses) shorten(run string) {
+	if w.Pass == run {
+		w.Pass = ""
+	}
+	if w.Decided == proof.NoneMissing {
+		w.Decided = ""
+	}
+	if w.Longest == w.Distinct {
+		w.Longest = 0
+	}
+	if w.Alive != nil && *w.Alive == w.Distinct {
+		w.Alive = nil
 	}
 }
 
@@ -60,6 +77,7 @@ func notes(all ...string) string {
 
 func (e *ending) writeCertificate(ctx context.Context) error {
 	k, p, g, w := e.k, e.p, e.g, e.witnesses()
+	w.shorten(p.run.Run)
 	text, err := json.Marshal(w)
 	if err != nil {
 		return fmt.Errorf("write certificate: %w", err)

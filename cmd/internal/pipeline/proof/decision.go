@@ -43,6 +43,9 @@ type rule struct {
 	then func(*Table) Decision
 }
 
+// NoneMissing is the rule of a pass that has found all rows of the table.
+const NoneMissing = "none missing"
+
 // rules are in order of precedence; the first rule that applies decides. There are three ways to delete missing rows.
 // The last rule deletes all of them, because the pass is proven or a person has confirmed that its list is complete.
 // The rule "empty list" deletes all of them if a person confirms it. Other rules delete only rows whose records the
@@ -52,7 +55,7 @@ var rules = []rule{
 	{"rest of a resumed pass", restOfList, repeat},
 	{"better verdict", betterVerdict, repeat},
 	{"doubtful", func(t *Table) bool { return t.verdict.Doubtful() }, (*Table).doubtful},
-	{"none missing", func(t *Table) bool { return t.Missing == 0 }, func(*Table) Decision { return Decision{} }},
+	{NoneMissing, func(t *Table) bool { return t.Missing == 0 }, func(*Table) Decision { return Decision{} }},
 	{"parents not requested", func(t *Table) bool {
 		return t.Skipped > 0 && (t.verdict != Proven || t.Elsewhere > 0)
 	}, (*Table).otherParents},

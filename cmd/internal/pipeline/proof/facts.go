@@ -12,8 +12,8 @@ type Facts struct {
 	Pages      int    `json:"pages,omitempty"`       // the extractor: pages of the list
 	FirstTotal Total  `json:"total_first,omitzero"`  // the extractor: records that the source states on the first page
 	LastTotal  Total  `json:"total_last,omitzero"`   // the extractor: records that the source states on the last page
-	Reread     bool   `json:"reread"`                // the extractor: it read the records of a single page twice and got the same records
-	Round      bool   `json:"round"`                 // the extractor: the number of records is round and no page was short, as if the source had a hidden limit
+	Reread     bool   `json:"reread,omitempty"`      // the extractor: it read the records of a single page twice and got the same records
+	Round      bool   `json:"round,omitempty"`       // the extractor: the number of records is round and no page was short, as if the source had a hidden limit
 	Refused    bool   `json:"refused,omitempty"`     // the extractor: the source refuses the page after a full one: the list ends there, or the source limits how far one can page
 	Counted    bool   `json:"counted,omitempty"`     // the extractor: pages were requested by number or offset, so a deleted record shifts all later ones
 	Guessed    bool   `json:"guessed,omitempty"`     // the extractor: the user configured only the list's path, so only probes show how it continues
@@ -37,10 +37,10 @@ type Facts struct {
 	Uneven  int `json:"uneven,omitempty"`  // the extractor: counted pages before the last that had fewer records than others
 	Stale   int `json:"stale,omitempty"`   // the extractor: pages that were older than an earlier page, as from a cache
 
-	Resumed    bool  `json:"resumed"`              // the pipeline: an earlier process began the pass
+	Resumed    bool  `json:"resumed,omitempty"`    // the pipeline: an earlier process began the pass
 	Keyless    bool  `json:"keyless,omitempty"`    // the pipeline: the stream has no key, so repeats cannot be counted
 	Distinct   int64 `json:"distinct"`             // the destination: distinct records of the pass, including those that no table could store
-	Duplicates int64 `json:"duplicates"`           // the destination: records whose key had already arrived in this pass
+	Duplicates int64 `json:"duplicates,omitempty"` // the destination: records whose key had already arrived in this pass
 	Overlooked int64 `json:"overlooked,omitempty"` // the destination: rows whose records changed before the time up to which earlier incremental passes had read, so those passes have missed them
 	Mingled    bool  `json:"-"`                    // the pipeline: Duplicates includes records of other passes
 	Unstored   int64 `json:"unstored,omitempty"`   // the pipeline: records that no table could store, except those whose loss a person has accepted

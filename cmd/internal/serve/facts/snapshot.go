@@ -164,10 +164,14 @@ func (b *snapshot) certify(s *board.Stream, newest string, r row) {
 	}
 	w := decode[struct {
 		Why   string
-		Alive int64
+		Alive *int64 // nil: as many as distinct records
 	}](r.text("witnesses"))
 	s.Run, s.Verdict, s.Why, s.Counts = runOf(pass), verdict, w.Why, c
-	s.Rows = max(w.Alive-c.Deleted, c.Written+c.Unchanged)
+	alive := r.number("distinct")
+	if w.Alive != nil {
+		alive = *w.Alive
+	}
+	s.Rows = max(alive-c.Deleted, c.Written+c.Unchanged)
 }
 
 func lastBeats(all []board.PassSummary, most int) []board.PassSummary {
