@@ -66,7 +66,7 @@ func (g *segmented) ends(n int, s paging.Signals) bool {
 
 // divide notes the next page of the list. It removes the records that are also on another page.
 func (g *segmented) divide(a *answer, at paging.Position) {
-	if g == nil || g.plan.Stopped() || g.l.pager.Hint.Type != "since_id" || !g.l.pager.Settled || at.Kind != paging.KindCursor && at.Kind != paging.KindNone {
+	if g == nil || g.plan.Stopped() || g.l.pager.Hint.Type != "since_id" || !g.l.pager.Settled && !g.l.pager.Stated || at.Kind != paging.KindCursor && at.Kind != paging.KindNone {
 		return
 	}
 	if g.near = a.resp == nil || a.resp.Elapsed < leastLatency; g.near && len(g.under) == 0 {

@@ -186,6 +186,25 @@ func TestKeysAgainstPages(t *testing.T) {
 	}
 }
 
+// A list whose records and paging are configured is read in segments too.
+func TestConfiguredKeys(t *testing.T) {
+	k := &keyed{ids: idsFrom(5000, 3, rand.New(rand.NewPCG(1, 19)))}
+	s := keyedStream()
+	s.RecordsKnown = false
+	s.Stated = map[string]string{"records": schemas.StatedConfigured, "pagination": schemas.StatedConfigured, "path": schemas.StatedConfigured}
+	server := &farServer{limit: 100, latency: 200 * time.Millisecond, page: k.ServeHTTP}
+	far(t, server, []schemas.Stream{s}, func(c *Client) {
+		var note string
+		for p, err := range c.Pages(context.Background(), s, "") {
+			require.NoError(t, err)
+			if p.End != nil {
+				note = p.End.Note
+			}
+		}
+		require.Contains(t, note, "segments at the same time")
+	})
+}
+
 // near and slow lists are read one page after another.
 func TestNearKeys(t *testing.T) {
 	k := &keyed{ids: idsFrom(5000, 3, rand.New(rand.NewPCG(1, 19)))}
