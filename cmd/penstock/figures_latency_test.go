@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,9 +19,10 @@ import (
 )
 
 // distant is a server that answers after 200 ms. It counts requests in sliding windows of a second. Its lists state
-// their number of pages.
+// their number of pages, or they continue after an id: starting_after=17.
 type distant struct {
-	limit, pages int
+	limit, pages, size int
+	keyed              bool
 
 	mu       sync.Mutex
 	arrivals []time.Time
@@ -41,17 +43,34 @@ func (d *distant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	time.Sleep(distantLatency)
+	if d.keyed {
+		d.after(w, r.URL.Query().Get("starting_after"))
+		return
+	}
 	page, err := strconv.Atoi(r.URL.Query().Get("page"))
 	if err != nil {
 		page = 1
 	}
+	fmt.Fprintf(w, `{"data":{"items":[%s],"pagination":{"total":%d,"per_page":%d,"current_page":%d,"last_page":%d}}}`,
+		d.records((page-1)*d.size), d.size*d.pages, d.size, page, d.pages)
+}
+
+// after answers with the page after an id.
+func (d *distant) after(w http.ResponseWriter, id string) {
+	after, _ := strconv.Atoi(id)
+	from := sort.Search(d.size*d.pages, func(i int) bool { return distantID(i) > after })
+	fmt.Fprintf(w, `{"data":[%s],"has_more":%t}`, d.records(from), from+d.size < d.size*d.pages)
+}
+
+// distantID returns the id of a record. Ids have gaps.
+func distantID(i int) int { return 1000 + 500*i + i*i%401 }
+
+func (d *distant) records(from int) string {
 	var records []string
-	for i := range 20 {
-		if page <= d.pages {
-			records = append(records, fmt.Sprintf(`{"id":%d,"name":"record"}`, 20*page+i))
-		}
+	for i := from; i < min(from+d.size, d.size*d.pages); i++ {
+		records = append(records, fmt.Sprintf(`{"id":%d,"name":"record"}`, distantID(i)))
 	}
-	fmt.Fprintf(w, `{"data":{"items":[%s],"pagination":{"total":%d,"per_page":20,"current_page":%d,"last_page":%d}}}`, strings.Join(records, ","), 20*d.pages, page, d.pages)
+	return strings.Join(records, ",")
 }
 
 func (d *distant) arrive() (left int, ok bool) {
@@ -78,27 +97,49 @@ func latencyFigures(t *testing.T, dir string) (out []figure) {
 			f := figure{what: fmt.Sprintf("first run, %d lists, 200 ms, %d/s allowed", lists, limit), base: "requests a second that the limit allows", unit: "/s",
 				ratio: share, reach: ">= 0.95", holds: func(r float64) bool { return r >= 0.95 }}
 			for range *pairs {
-				d := &distant{limit: limit, pages: 30 * limit / lists}
-				srv := httptest.NewServer(d)
-				run(t, dir, bin, "sync", "-c", distantConfig(t, srv.URL, limit, lists), "--no-progress")
-				srv.Close()
-				require.Zero(t, d.refused, "429s")
-				span := d.arrivals[len(d.arrivals)-1].Sub(d.arrivals[0]).Seconds()
+				d := &distant{limit: limit, pages: 30 * limit / lists, size: 20}
+				span := d.read(t, dir, bin, lists, "")
 				f.ours, f.than = append(f.ours, float64(len(d.arrivals))/span), append(f.than, float64(limit))
 			}
 			out = append(out, f)
 		}
 	}
-	return out
+	return append(out, cursorFigure(t, dir, bin))
 }
 
-func distantConfig(t *testing.T, url string, limit, lists int) string {
+// cursorFigure compares how long a list takes by ids and by page numbers. It has 20,000 records, and nothing shows where
+// it ends.
+func cursorFigure(t *testing.T, dir, bin string) figure {
+	f := figure{what: "first run, 200 pages by ids, 200 ms, 100/s allowed", base: "the same list by page numbers", unit: "s",
+		ratio: share, reach: "<= 1.7", holds: func(r float64) bool { return r <= 1.7 }}
+	for range *pairs {
+		byID := &distant{limit: 100, pages: 200, size: 100, keyed: true}
+		f.ours = append(f.ours, byID.read(t, dir, bin, 1, ", key: [id], records: /data, pagination: {type: since_id, page: starting_after, size: limit, limit: 100}"))
+		byPage := &distant{limit: 100, pages: 200, size: 100}
+		f.than = append(f.than, byPage.read(t, dir, bin, 1, ""))
+		t.Logf("%d requests by ids, %d by page numbers", len(byID.arrivals), len(byPage.arrivals))
+	}
+	return f
+}
+
+// read runs penstock, and returns the time from the first request to the last.
+func (d *distant) read(t *testing.T, dir, bin string, lists int, more string) (seconds float64) {
+	t.Helper()
+	srv := httptest.NewServer(d)
+	defer srv.Close()
+	run(t, dir, bin, "sync", "-c", distantConfig(t, srv.URL, d.limit, lists, more), "--no-progress")
+	require.Zero(t, d.refused, "429s")
+	return d.arrivals[len(d.arrivals)-1].Sub(d.arrivals[0]).Seconds()
+}
+
+// distantConfig writes a configuration. The argument more is what it says of each list, beside the path.
+func distantConfig(t *testing.T, url string, limit, lists int, more string) string {
 	t.Helper()
 	dir := t.TempDir()
 	var names, streams []string
 	for i := range lists {
 		names = append(names, fmt.Sprintf("far.list%03d", i))
-		streams = append(streams, fmt.Sprintf("  far.list%03d: {path: /api/list%03d}\n", i, i))
+		streams = append(streams, fmt.Sprintf("  far.list%03d: {path: /api/list%03d%s}\n", i, i, more))
 	}
 	path := filepath.Join(dir, "pipelines.yaml")
 	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `version: 1
