@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/sqlmerge"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // analyzeRows is the number of rows that must be written to a table before its statistics are updated. If the planner
@@ -22,16 +27,22 @@ type statistics struct {
 	written, analyzed map[string]int64 // rows written by table: so far, and up to the table's last ANALYZE
 }
 
+// writtenRows counts rows that a transaction has written to a table.
+type writtenRows struct {
+	table schemas.Table
+	rows  int64
+}
+
 // The method due adds newly written rows to the counts, and returns the tables whose statistics must be updated.
-func (st *statistics) due(written map[string]int64) (tables []string) {
+func (st *statistics) due(written map[string]writtenRows) (tables []schemas.Table) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
 	for _, table := range slices.Sorted(maps.Keys(written)) {
-		total := st.written[table] + written[table]
+		total := st.written[table] + written[table].rows
 		// Update the statistics only if the number of written rows is four times that of the last update. So a long load
 		// updates them rarely.
 		if total >= analyzeRows && total/4 >= st.analyzed[table] {
-			tables = append(tables, table)
+			tables = append(tables, written[table].table)
 			st.analyzed[table] = total
 		}
 		st.written[table] = total
@@ -40,14 +51,28 @@ func (st *statistics) due(written map[string]int64) (tables []string) {
 }
 
 // analyze updates the statistics of tables into which the last commits have written many rows. The sample is small,
-// so that a load is not delayed. analyze runs after the commit, and nothing depends on it.
+// and has only the columns by which penstock finds rows, so that a load is not delayed. Autovacuum updates the
+// statistics of all columns later. analyze runs after the commit, and nothing depends on it.
 func (t *transaction) analyze(ctx context.Context) {
 	for _, table := range t.b.stats.due(t.written) {
-		err := t.run(ctx, "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL default_statistics_target = "+fmt.Sprint(sampleTarget)+"; ANALYZE "+t.b.Place(table)+"; COMMIT")
+		place := t.b.Place(table.Name) + " (" + idents(soughtColumns(table)) + ")"
+		err := t.run(ctx, "BEGIN; SET LOCAL lock_timeout = '1s'; SET LOCAL default_statistics_target = "+fmt.Sprint(sampleTarget)+"; ANALYZE "+place+"; COMMIT")
 		if err != nil {
 			t.rollback()
-			t.b.o.Log.Debug("postgres: cannot update statistics", "table", table, "error", err)
+			t.b.o.Log.Debug("postgres: cannot update statistics", "table", table.Name, "error", err)
 			return
 		}
 	}
+}
+
+// soughtColumns returns the columns by which penstock finds rows of a table: keys, and penstock's own columns.
+func soughtColumns(t schemas.Table) []string {
+	columns := slices.Concat(load.FullKey(t), sqlmerge.FindColumns(t))
+	for _, name := range load.Names(t.Columns) {
+		if strings.HasPrefix(name, load.Prefix) && name != schemas.ColRest {
+			columns = append(columns, name)
+		}
+	}
+	slices.Sort(columns)
+	return slices.Compact(columns)
 }

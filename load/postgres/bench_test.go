@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -106,17 +107,24 @@ func (c *contacts) batch(run, version, ordinal int, id func(i int) int64) arrow.
 	return array.NewRecordBatch(c.table.Columns, columns, batchRows)
 }
 
-// pass makes one pass of n rows, with perCommit rows in each commit.
-func (c *contacts) pass(b *testing.B, d *DB, run, n, perCommit int) (total load.Outcome) {
+// batches returns n rows with consecutive ids.
+func (c *contacts) batches(run, n int) (all []arrow.RecordBatch) {
+	for o := 0; o < n; o += batchRows {
+		all = append(all, c.batch(run, 1, o, func(i int) int64 { return int64(o + i) }))
+	}
+	return all
+}
+
+// pass makes one pass of rows, with perCommit rows in each commit.
+func (c *contacts) pass(b *testing.B, d *DB, run int, rows []arrow.RecordBatch, perCommit int) (total load.Outcome) {
+	n := len(rows) * batchRows
 	from, err := d.Cursor(b.Context(), leads)
 	require.NoError(b, err)
 	for start := 0; start < n; start += perCommit {
 		x, err := d.Begin(b.Context(), leads, from, load.Pass{Run: runID(run), Whole: true})
 		require.NoError(b, err)
 		for o := start; o < min(n, start+perCommit); o += batchRows {
-			batch := c.batch(run, 1, o, func(i int) int64 { return int64(o + i) })
-			require.NoError(b, x.Write(b.Context(), c.table, batch))
-			batch.Release()
+			require.NoError(b, x.Write(b.Context(), c.table, rows[o/batchRows]))
 		}
 		var s load.Sweep
 		if start+perCommit >= n {
@@ -169,6 +177,10 @@ func serverCPU(s *pgtest.Server) time.Duration {
 // spent is elapsed time, and CPU time of client and server.
 type spent struct{ wall, client, server time.Duration }
 
+func (s *spent) add(o spent) {
+	s.wall, s.client, s.server = s.wall+o.wall, s.client+o.client, s.server+o.server
+}
+
 // measure reports how long f takes, and its speed for n rows. On a shared machine, CPU time is more meaningful than
 // elapsed time.
 func measure(b *testing.B, s *pgtest.Server, name string, n int, f func()) spent {
@@ -180,47 +192,85 @@ func measure(b *testing.B, s *pgtest.Server, name string, n int, f func()) spent
 	return m
 }
 
-// honest has the settings of a server with full durability.
-var honest = []string{"fsync=on", "full_page_writes=on", "shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=30min"}
+// honest has the settings of a server with full durability. With wal_level=minimal, COPY writes no WAL into a table of
+// the same transaction.
+var honest = []string{"fsync=on", "full_page_writes=on", "shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=30min", "wal_level=replica"}
 
-// BenchmarkLoad loads a million records into a new table, and then the same records again. The baseline is the
-// server's own COPY of the same rows from a file.
+// BenchmarkLoad loads a million records into a new table, and then the same records again. The baselines are the
+// server's own COPY of the same rows from a file: into a table with the key, into a table without a key, and into a
+// table that gets its key afterwards. Another baseline is a client that sends the file. A new server first creates the segments of its WAL, and touches its buffers for
+// the first time. So the first load is not measured. Each round measures all of them in another order.
 func BenchmarkLoad(b *testing.B) {
 	if testing.Short() {
 		b.Skip("a million rows")
 	}
-	const n = 1_000_000
-	const each = 50_000 // about the size of a commit of 32 MiB
-	for b.Loop() {
-		server := pgtest.Start(b, honest...)
-		d := open(b, Options{URL: server.URL(), Schema: "s"})
-		c := newContacts()
-		var out load.Outcome
-		first := measure(b, server, "first", n, func() { out = c.pass(b, d, 1, n, each) })
-		require.EqualValues(b, n, out.Written)
-		wal := server.Text("SELECT pg_current_wal_lsn()")
-		again := measure(b, server, "unchanged", n, func() { out = c.pass(b, d, 2, n, each) })
-		require.EqualValues(b, n, out.Unchanged)
-		b.Logf("WAL of the unchanged pass: %s", server.Text("SELECT pg_size_pretty(pg_current_wal_lsn() - '"+wal+"'::pg_lsn)"))
-		file := filepath.Join(os.TempDir(), fmt.Sprintf("penstock-copy-%d", os.Getpid()))
-		server.Exec("COPY s.v2_contacts TO '" + file + "' (FORMAT binary)")
-		defer os.Remove(file)
-		server.Exec("DROP TABLE s.v2_contacts CASCADE; CHECKPOINT")
-		for _, key := range []string{"", ", PRIMARY KEY (id)"} {
-			server.Exec("DROP TABLE IF EXISTS base; CREATE TABLE base (" + definitions(d, c.table) + key + ")")
-			name := "copy-file"
-			if key != "" {
-				name = "copy-file-keyed"
-			}
-			base := measure(b, server, name, n, func() { server.Exec("COPY base FROM '" + file + "' (FORMAT binary)") })
-			b.ReportMetric(base.wall.Seconds()/first.wall.Seconds(), name+"-ratio")
-			b.ReportMetric(base.server.Seconds()/first.server.Seconds(), name+"-cpu-ratio")
-		}
-		b.ReportMetric(again.wall.Seconds()/first.wall.Seconds(), "unchanged-ratio")
-		b.ReportMetric(again.server.Seconds()/first.server.Seconds(), "unchanged-cpu-ratio")
-		b.Logf("peak memory of this process %d MB", peak())
-		server.Stop()
+	n := 1_000_000
+	if s := os.Getenv("ROWS"); s != "" {
+		n, _ = strconv.Atoi(s)
 	}
+	const each = 50_000 // about the size of a commit of 32 MiB
+	server := pgtest.Start(b, honest...)
+	c := newContacts()
+	pages, again := c.batches(1, n), c.batches(2, n)
+	file := filepath.Join(os.TempDir(), fmt.Sprintf("penstock-copy-%d", os.Getpid()))
+	defer os.Remove(file)
+	took := map[string]*spent{}
+	for round := 0; b.Loop(); round++ {
+		schema := fmt.Sprint("s", round)
+		d := open(b, Options{URL: server.URL(), Schema: schema})
+		if round == 0 {
+			warm := open(b, Options{URL: server.URL(), Schema: "warm"})
+			c.pass(b, warm, 1, pages, each)
+			server.Exec("COPY warm.v2_contacts TO '" + file + "' (FORMAT binary); DROP SCHEMA warm CASCADE")
+		}
+		base := func(key, after string) func() {
+			return func() {
+				server.Exec("DROP TABLE IF EXISTS base; CREATE TABLE base (" + definitions(d, c.table) + key + ")")
+				server.Exec("COPY base FROM '" + file + "' (FORMAT binary)")
+				server.Exec(after)
+			}
+		}
+		stdin := func() {
+			server.Exec("DROP TABLE IF EXISTS base; CREATE TABLE base (" + definitions(d, c.table) + ", PRIMARY KEY (id))")
+			f, err := os.Open(file)
+			require.NoError(b, err)
+			defer f.Close()
+			s, err := d.b.pool.acquire(b.Context())
+			require.NoError(b, err)
+			defer s.release()
+			_, err = s.copyIn(b.Context(), "COPY public.base", f)
+			require.NoError(b, err)
+		}
+		all := []struct {
+			name string
+			run  func()
+		}{
+			{"first", func() { require.EqualValues(b, n, c.pass(b, d, 1, pages, each).Written) }},
+			{"unchanged", func() { require.EqualValues(b, n, c.pass(b, d, 2, again, each).Unchanged) }},
+			{"keyed", base(", PRIMARY KEY (id)", ";")},
+			{"keyed-stdin", stdin},
+			{"keyless", base("", ";")},
+			{"key-last", base("", "ALTER TABLE base ADD PRIMARY KEY (id)")},
+		}
+		if round%2 == 1 { // the baselines first, in the opposite order
+			slices.Reverse(all[2:])
+			all = slices.Concat(all[2:], all[:2])
+		}
+		for _, m := range all {
+			server.Exec("CHECKPOINT")
+			s := measure(b, server, m.name, n, m.run)
+			if took[m.name] == nil {
+				took[m.name] = &spent{}
+			}
+			took[m.name].add(s)
+		}
+		server.Exec("DROP TABLE base; DROP SCHEMA " + schema + " CASCADE")
+	}
+	for _, name := range []string{"unchanged", "keyed", "keyed-stdin", "keyless", "key-last"} {
+		b.ReportMetric(took[name].wall.Seconds()/took["first"].wall.Seconds(), name+"-ratio")
+		b.ReportMetric(took[name].server.Seconds()/took["first"].server.Seconds(), name+"-cpu-ratio")
+	}
+	b.Logf("peak memory of this process %d MB", peak())
 }
 
 func peak() int64 {

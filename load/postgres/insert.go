@@ -73,7 +73,7 @@ func (t *transaction) Insert(ctx context.Context, i sqlmerge.Insertion) error {
 	if err != nil {
 		return err
 	}
-	t.count(i.Table.Name, n)
+	t.count(i.Table, n)
 	return t.writeRejects(ctx)
 }
 
@@ -112,16 +112,16 @@ func (t *transaction) Upsert(ctx context.Context, i sqlmerge.Insertion, want int
 	if want >= 0 && done != want {
 		return retryable{fmt.Errorf("expected to change %d rows, changed %d: another session changed the table meanwhile", want, done)}
 	}
-	t.count(i.Table.Name, done)
+	t.count(i.Table, done)
 	return t.writeRejects(ctx)
 }
 
 // count counts rows that were written to a table.
-func (t *transaction) count(table string, rows int64) {
+func (t *transaction) count(table schemas.Table, rows int64) {
 	if t.written == nil {
-		t.written = map[string]int64{}
+		t.written = map[string]writtenRows{}
 	}
-	t.written[table] += rows
+	t.written[table.Name] = writtenRows{table, t.written[table.Name].rows + rows}
 }
 
 // wholeRows returns the columns that are sent for whole rows of a table. The last one is the ordinal.

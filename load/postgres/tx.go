@@ -78,7 +78,7 @@ type transaction struct {
 	of        *tx                          // the tx that this transaction belongs to; nil: it belongs to no stream
 	types     map[string]map[string]string // types of the columns of tables, as far as they are known
 	rejects   [][]any                      // rows for [load.Rejects]
-	written   map[string]int64             // rows written to each table
+	written   map[string]writtenRows       // by table
 	kept      string                       // the table of carried keys that this transaction has created in the schema
 	committed bool
 }
