@@ -295,7 +295,7 @@ func TestStillList(t *testing.T) {
 }
 
 // allowance returns how many requests more than pages are allowed, in a list with holes.
-func allowance(p *pass) int { return 10 + p.pages*3/4 }
+func allowance(p *pass) int { return 15 + p.pages }
 
 // Records are inserted and deleted while the list is read. Each record that existed all the time is read once.
 func TestMovingList(t *testing.T) {
