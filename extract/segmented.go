@@ -66,11 +66,16 @@ func (g *segmented) ends(n int, s paging.Signals) bool {
 
 // divide notes the next page of the list. It removes the records that are also on another page.
 func (g *segmented) divide(a *answer, at paging.Position) {
-	if g == nil || g.plan.Stopped() || g.l.pager.Hint.Type != "since_id" || !g.l.pager.Settled && !g.l.pager.Stated || at.Kind != paging.KindCursor && at.Kind != paging.KindNone {
+	if g == nil || g.plan.Stopped() || g.l.pager.Hint.Type != "since_id" || at.Kind != paging.KindCursor && at.Kind != paging.KindNone {
 		return
 	}
 	if g.near = a.resp == nil || a.resp.Elapsed < leastLatency; g.near && len(g.under) == 0 {
-		return // no request is sent, so the keys need not be known
+		g.plan.Skip() // no request is sent, so the keys need not be known
+		return
+	}
+	if p := g.l.pager; !p.Settled && !p.Stated && p.Rows == 0 {
+		g.plan.Skip() // the second page shows whether the list continues after a key
+		return
 	}
 	keys, list, s, ok := g.keysOf(a)
 	if !ok {

@@ -151,7 +151,7 @@ func (p *Progress) count(at Position, n int, lastID string, s Signals) Continuat
 			return Continuation{Next: next, Open: true}
 		}
 		return Continuation{Next: next, Rule: RuleEmptyPage, Open: true}
-	case full && (at.Kind == KindPage || at.Kind == KindOffset || at.Kind == KindCursor && p.Hint.Type == "since_id") && n > 0 && int64(s.records) == p.Step && ok:
+	case full && (at.Kind == KindPage || at.Kind == KindOffset || at.Kind == KindCursor && p.Hint.Type == "since_id") && n > 0 && int64(max(n, s.records)) >= p.Step && ok:
 		return Continuation{Next: next} // the total may be too low; the page after a full one shows whether it is
 	case full && (at.Kind != KindNone || n == 0):
 		return Continuation{Rule: RuleTotal}

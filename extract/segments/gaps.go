@@ -3,7 +3,6 @@ package segments
 import "math"
 
 const (
-	trusted   = 16  // pages after which the density of the list is known well enough to limit how far ahead pages are requested
 	endWeight = 0.5 // the share of a part that probably has records, if the list ends anywhere in it
 	doubt     = 1.5 // the total of a list and its density give its end, up to this many standard deviations
 	mostAtEnd = 4   // guesses at the same time in a part where the list ends; some find no records
@@ -62,9 +61,6 @@ type ready struct {
 
 // survey goes through the list from the position of the pass, up to the given number of pages.
 func (p *Plan) survey(window float64) (v survey) {
-	if p.all.pages < trusted {
-		window = math.Inf(1)
-	}
 	x, near, ahead, met, guessed := p.x, p.near, 0.0, p.wanted[p.key] != nil, false
 	if !met {
 		v.reading, v.waiting = 1, 1
@@ -101,7 +97,7 @@ func (p *Plan) survey(window float64) (v survey) {
 		}
 		x, near = s.headX, s.near
 	}
-	if p.left >= 0 {
+	if p.left >= 0 && p.end == math.MaxUint64 { // the total counts until a guess has met the end
 		v.known = p.left
 	}
 	v.known += float64(p.pages)
@@ -122,18 +118,16 @@ func (p *Plan) last(x uint64, span, ahead, room float64) gap {
 	if x >= p.end || room <= 0 {
 		return g
 	}
-	bound := float64(p.end-x) / span
-	likely := p.likely != math.MaxUint64 && p.likely > x
+	end := p.end
+	if p.latest > x {
+		end = min(end, p.latest)
+	}
+	bound := float64(end-x) / span
 	switch {
 	case p.left >= 0:
 		g.end, g.pages = closed, min(p.left-ahead+doubt*p.left/math.Sqrt(p.all.pages*float64(p.size)), bound)
-		if likely && g.pages > 0 {
-			g.span = float64(p.likely-x) / g.pages
-		}
-	case p.end != math.MaxUint64:
+	case end != math.MaxUint64:
 		g.end, g.pages = bounded, bound
-	case likely:
-		g.end, g.pages = closed, float64(p.likely-x)/span
 	default:
 		g.pages = math.Inf(1)
 	}

@@ -8,9 +8,8 @@ import (
 )
 
 const (
-	firstPages  = 2    // pages that the pass must have read before a key is guessed, unless the length of the list is known
-	leastPages  = 6    // pages of a list whose length is known, at least, if a key is guessed earlier
-	leastLikely = 32   // the same, if its length is only likely
+	firstPages  = 2    // pages that the pass must have read before a key is guessed, unless enough pages follow by the total
+	leastPages  = 6    // such pages
 	freePages   = 4    // for so many pages that are known to exist, only one guess is allowed, since it may find no records
 	perGuess    = 5    // for so many further pages, another guess is allowed
 	firstStride = 48   // if nothing shows how long the list is, the first guess is this many pages ahead
@@ -24,7 +23,7 @@ const (
 // the largest gaps are divided. If more are read, the segments with the most pages to read continue first. So all
 // segments end at about the same time.
 //
-// A page is requested only if less than window pages are before it that the pass has not read yet.
+// A page is requested only if probably less than window pages are before it that the pass has not read yet.
 func (p *Plan) Requests(room, parallel, window int) []Request {
 	if p.off || p.scale == nil || !p.long() {
 		return nil
@@ -57,15 +56,7 @@ func (p *Plan) Requests(room, parallel, window int) []Request {
 }
 
 // long reports whether the list is known to be long enough for guesses.
-func (p *Plan) long() bool {
-	switch {
-	case p.pages >= firstPages, p.left >= leastPages:
-		return true
-	case p.left >= 0 || p.likely == math.MaxUint64 || p.likely < p.x:
-		return false
-	}
-	return float64(p.likely-p.x)/p.all.span() >= leastLikely
-}
+func (p *Plan) long() bool { return p.pages >= firstPages || p.left >= leastPages }
 
 // divide decides how many guesses to send to each gap, at most the given number. The rate takes free more segments. If
 // it takes no more, only gaps are divided that need many more answers than the fair share, because the pass would wait

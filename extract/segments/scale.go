@@ -101,11 +101,9 @@ func (s *scale) before(a, b string) bool {
 	return a < b
 }
 
-// end returns a place after which the list probably has no records. It is math.MaxUint64 if the keys say nothing about
-// the end. A list of whole numbers that fall ends at 0, and a list of times that rise ends now. If the first record is
-// within a page of the smallest possible key, or of the largest, the keys are random, and the list ends at the other
-// extreme.
-func (s *scale) end(now time.Time, span float64) uint64 {
+// latest returns the place of the last key that is possible: 0 for whole numbers that fall, and the time now for times
+// that rise. It is math.MaxUint64 for other keys.
+func (s *scale) latest(now time.Time) uint64 {
 	if _, ok := s.form.(decimal); ok {
 		if s.falls {
 			return s.origin
@@ -113,7 +111,7 @@ func (s *scale) end(now time.Time, span float64) uint64 {
 		return math.MaxUint64
 	}
 	if n, ok := s.form.time(now); ok && s.isTime(now) {
-		if s.falls || n < s.origin {
+		if s.falls {
 			return math.MaxUint64
 		}
 		return n - s.origin

@@ -26,9 +26,9 @@ type Plan struct {
 	key      string  // of the last record that the pass has read
 	x        uint64  // its place
 	near     density // where the pass reads
-	all      density // of all answers
+	all      density // of the list, as far as it is known
 	dense    bool    // so far, each number between two records was a record
-	likely   uint64  // no records are expected after this place; math.MaxUint64 if nothing is known
+	latest   uint64  // by the form of the keys, the list has no records after this place; math.MaxUint64 if they say nothing
 	size     int     // records of the largest page
 	pages    int     // pages that the pass has read
 	left     float64 // pages that the pass has not read, by the total of the list; negative if unknown
@@ -52,7 +52,6 @@ type segment struct {
 	headX  uint64
 	near   density
 	guess  bool   // the answer to the guess has not arrived
-	hole   bool   // there are no records just before x
 	waits  bool   // an answer has not arrived
 	broken bool   // a request has failed
 	ended  bool   // it has reached the end of the list
@@ -67,8 +66,11 @@ type Request struct {
 
 // New returns a plan for a pass that has read nothing. Keys that hold times are not expected to be later than now.
 func New(now time.Time) *Plan {
-	return &Plan{now: now, end: math.MaxUint64, likely: math.MaxUint64, left: -1, dense: true, wanted: make(map[string]*segment)}
+	return &Plan{now: now, end: math.MaxUint64, latest: math.MaxUint64, left: -1, dense: true, wanted: make(map[string]*segment)}
 }
+
+// Skip notes that the pass has read pages that [Plan.Passed] does not know.
+func (p *Plan) Skip() { p.key = "" }
 
 // Passed notes the next page that the pass reads, with the keys of its records. The argument left is how many records
 // come after the page, or negative if that is unknown. Passed returns how many of the records the pass must use. The
@@ -96,7 +98,7 @@ func (p *Plan) Passed(keys []string, left int64, whole bool) (use int) {
 	p.key = keys[use-1]
 	p.x, _ = p.scale.place(p.key)
 	if p.pages++; p.pages == 1 {
-		p.likely = p.scale.end(p.now, p.all.span())
+		p.latest = p.scale.latest(p.now)
 	}
 	if p.left = -1; left >= 0 {
 		p.left = float64(left+int64(len(keys)-use)) / float64(p.size)
@@ -242,7 +244,7 @@ func (p *Plan) inHole(s *segment, keys []string) bool {
 		if first < t.x {
 			return false
 		}
-		t.x, t.hole = min(t.x, s.x), true
+		t.x = min(t.x, s.x)
 		return true
 	}
 	return false
