@@ -45,14 +45,15 @@ type Surveyed struct {
 
 // SurveyedOwn is one of penstock's own tables to read in a survey: its rows of the pipeline and the source. Of [Rejects],
 // only the open ones are read; of [Certificates], only those of the newest run that has read the stream; of [Runs], only
-// the newest [MostRuns]. If there are more than [MostOwnRows] rows, one more than that is read.
+// the newest [MostRuns]. A survey reads at most [MostOwnRows] + 1 rows. A caller that gets more than MostOwnRows must scan
+// the table.
 type SurveyedOwn struct {
 	Table   string
 	Columns []string
 	Visit   func(arrow.RecordBatch) error // as in [Destination].Scan
 }
 
-// MostOwnRows is the number of rows of one of penstock's own tables up to which a survey is of use. // Invariant 6
+// MostOwnRows is how many rows of one of penstock's own tables a run takes from a survey, at most. // Invariant 6
 const MostOwnRows = 50_000
 
 // MostRuns is the number of runs that a survey reads.

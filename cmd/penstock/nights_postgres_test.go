@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// TestUnchangedNights: many workspaces share the tables of one schema, and nothing changes. No night takes more statements
-// than the first one. With all streams, each night adds less than 83 kB of bookkeeping for each workspace: 1 MB for
+// TestUnchangedNights: many workspaces share the tables of one schema, and nothing changes. Each night stays within the
+// bounds of an unchanged run. With all streams, each night adds less than 83 kB of bookkeeping for each workspace: 1 MB for
 // twelve. The short form has 3 nights of 2 workspaces with few streams. PENSTOCK_TEST_TRIALS sets another number of nights,
 // of 12 workspaces.
 func TestUnchangedNights(t *testing.T) {

@@ -77,7 +77,7 @@ func readObjects(ctx context.Context, s *session, schema string, names []string)
 	return all, err
 }
 
-// keysSQL returns the unique keys of the relation c in one text: the number of the columns of a key, and the attribute
+// keysSQL is a query for the unique keys of the relation c in one text: the number of the columns of a key, and the attribute
 // numbers of the columns in its index. Semicolons separate the keys.
 const keysSQL = `SELECT pg_catalog.string_agg(i.indnkeyatts::text || ' ' || i.indkey::text, ';' ORDER BY i.indexrelid) AS keys FROM pg_catalog.pg_index i
 	WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL`

@@ -4,11 +4,14 @@ package postgres
 
 import (
 	"testing"
+	"time"
 
+	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/postgres/pgtest"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -38,4 +41,35 @@ func TestSurveyLeavesOutHiddenTables(t *testing.T) {
 		require.Equal(t, i == 1, ok, k.Stream)
 		require.Equal(t, i == 1, st.Digest != "", k.Stream)
 	}
+}
+
+// If a user has dropped the table of the cursors, a survey still reads the open rejects. // Invariant 14
+func TestSurveyWithoutCursors(t *testing.T) {
+	server := pgtest.Start(t)
+	d := open(t, Options{URL: server.URL(), Schema: "s"})
+	reject := []any{"r1", leads.Pipeline, leads.Stream, 1, 1, "", time.Now(), "id", "", "", "", true, nil, "id", "extract", nil}
+	require.NoError(t, load.CommitRows(t.Context(), d, leads, "", "c1", load.Pass{Run: runID(1)}, load.Rejects, reject))
+	server.Exec("DROP TABLE s._penstock_state")
+	d = open(t, Options{URL: server.URL(), Schema: "s"})
+	rows := int64(0)
+	own := []load.SurveyedOwn{{Table: load.Rejects.Name, Columns: []string{"record_id"}, Visit: func(b arrow.RecordBatch) error { rows += b.NumRows(); return nil }}}
+	require.NoError(t, d.Survey(t.Context(), []load.Surveyed{{Key: leads}}, own))
+	require.EqualValues(t, 1, rows)
+	_, ok := d.SurveyOf(leads)
+	require.False(t, ok)
+}
+
+// A settlement also moves a cursor whose time a user has deleted.
+func TestSettleCursorWithoutTime(t *testing.T) {
+	server := pgtest.Start(t)
+	d := open(t, Options{URL: server.URL(), Schema: "s"})
+	require.NoError(t, load.CommitRows(t.Context(), d, leads, "", "c1", load.Pass{Run: runID(1)}, load.Runs))
+	server.Exec("UPDATE s._penstock_state SET updated_at = NULL")
+	d = open(t, Options{URL: server.URL(), Schema: "s"})
+	require.NoError(t, d.Survey(t.Context(), []load.Surveyed{{Key: leads}}, nil))
+	errs := d.Settle(t.Context(), []load.Settlement{{Key: leads, Expected: "c1", Next: "c2", Pass: load.Pass{Run: runID(2)}}})
+	require.Equal(t, []error{nil}, errs)
+	at, err := d.Cursor(t.Context(), leads)
+	require.NoError(t, err)
+	require.EqualValues(t, "c2", at)
 }

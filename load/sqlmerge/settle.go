@@ -215,8 +215,8 @@ func (d *Store) writeOwn(sql *statements, in *scope, open []settling) (err error
 
 // movePositions stores the new positions, and returns the settlements whose positions it has stored. The others have the
 // error [state.ErrMoved], because the positions of their streams have changed. The update also locks the rows. A separate
-// statement that locks them would add to the log of the database. The order of the locks does not matter, because only one
-// process settles the streams of a pipeline and a source. // Invariants 2, 13
+// statement that locks them would add to the log of the database. If another process settles the same streams in another
+// order, the database ends one of the transactions, and its next attempt compares the positions again. // Invariants 2, 13
 func movePositions(sql *statements, in *scope, open []settling, errs []error) (moved []settling, err error) {
 	rows := make([]string, len(open))
 	for i, x := range open {
@@ -229,8 +229,8 @@ func movePositions(sql *statements, in *scope, open []settling, errs []error) (m
 	}
 	found := map[string]bool{}
 	err = sql.Query(sql.ctx, fmt.Sprintf(`UPDATE %s AS t SET "cursor" = v.next, sequence = v.place + 1, updated_at = %s FROM (VALUES %s) AS v (stream, old, place, next, moved)
-		WHERE t.pipeline = %s%s AND t.stream = v.stream AND t.sequence = v.place AND t."cursor" = v.old AND t.updated_at = v.moved RETURNING t.stream`,
-		in.Place(load.State.Name), in.Timestamp(in.when), strings.Join(rows, ", "), in.Literal(open[0].Key.Pipeline), source), func(v []driver.Value) error {
+		WHERE t.pipeline = %s%s AND t.stream = v.stream AND t.sequence = v.place AND t."cursor" = v.old AND coalesce(t.updated_at, %s) = v.moved RETURNING t.stream`,
+		in.Place(load.State.Name), in.Timestamp(in.when), strings.Join(rows, ", "), in.Literal(open[0].Key.Pipeline), source, in.Timestamp(time.UnixMicro(0))), func(v []driver.Value) error {
 		stream, _ := v[0].(string)
 		found[stream] = true
 		return nil

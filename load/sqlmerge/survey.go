@@ -104,8 +104,8 @@ func (d *Store) survey(ctx context.Context, r Reader, streams []load.Surveyed, o
 	if err := c.read(ctx, slices.Concat(names, internal)...); err != nil {
 		return err
 	}
-	if c.live[load.State.Name] == nil || c.live[load.Changes.Name] == nil {
-		return nil // before the first run
+	if c.live[load.State.Name] == nil || c.live[load.Changes.Name] == nil { // before the first run, or dropped by hand
+		return d.ownRows(ctx, r, c, streams[0].Key, own)
 	}
 	at, err := positionsOf(ctx, c, streams[0].Key)
 	if err != nil {

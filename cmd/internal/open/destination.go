@@ -48,7 +48,7 @@ type MemoryPlan struct {
 	Heap   int64 // bytes of Go heap that the garbage collector aims for, without the lists
 	List   int64 // further bytes for each list that is read at the same time
 	Lists  int   // lists that the run reads at the same time, at most
-	Ahead  int64 // bytes of the answers that the run requests in advance, at most
+	Ahead  int64 // bytes of the answers that the run requests in advance; 0: the default of package extract
 	Budget int64 // bytes of records that are read but not committed
 	Group  int64 // bytes of rows in one commit
 	Rows   int   // wanted number of rows in one commit; the last page may exceed it
@@ -57,7 +57,11 @@ type MemoryPlan struct {
 // with returns a plan that is large enough for both r and other. The field Rows is that of r, or that of other if r has
 // none.
 func (r MemoryPlan) with(other MemoryPlan) MemoryPlan {
-	return MemoryPlan{Heap: max(r.Heap, other.Heap), List: max(r.List, other.List), Ahead: max(r.Ahead, other.Ahead), Budget: max(r.Budget, other.Budget), Group: max(r.Group, other.Group), Rows: cmp.Or(r.Rows, other.Rows)}
+	ahead := max(r.Ahead, other.Ahead)
+	if r.Ahead == 0 || other.Ahead == 0 {
+		ahead = 0
+	}
+	return MemoryPlan{Heap: max(r.Heap, other.Heap), List: max(r.List, other.List), Ahead: ahead, Budget: max(r.Budget, other.Budget), Group: max(r.Group, other.Group), Rows: cmp.Or(r.Rows, other.Rows)}
 }
 
 // Querier is a load.Querier that must be closed after use.
@@ -107,13 +111,17 @@ func (o *Opener) Destination(ctx context.Context, c *config.Config, d config.Des
 
 // MemoryFor returns the memory that loads into all of a pipeline's destinations may take.
 func (o *Opener) MemoryFor(c *config.Config, p config.Pipeline) (all MemoryPlan) {
-	for _, to := range p.To {
+	for i, to := range p.To {
 		d, _ := c.Destination(to.Text)
-		if of, err := o.Kind(c, d); err == nil {
-			plan := of.Memory
-			plan.Heap = cmp.Or(plan.Heap, DefaultHeap)
-			all = all.with(plan)
+		of, err := o.Kind(c, d)
+		if err != nil {
+			continue
 		}
+		plan := of.Memory
+		if plan.Heap = cmp.Or(plan.Heap, DefaultHeap); i > 0 {
+			plan = all.with(plan)
+		}
+		all = plan
 	}
 	return all
 }

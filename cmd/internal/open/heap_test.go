@@ -34,6 +34,14 @@ func TestHeapFollowsTheLists(t *testing.T) {
 	}
 }
 
+// TestAheadOfTwoDestinations: the larger limit of answers in advance counts, and the default is larger than any.
+func TestAheadOfTwoDestinations(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ a, b, want int64 }{{0, 16, 0}, {16, 0, 0}, {16, 8, 16}, {0, 0, 0}} {
+		require.Equal(t, c.want, MemoryPlan{Ahead: c.a}.with(MemoryPlan{Ahead: c.b}).Ahead, c)
+	}
+}
+
 func TestHeapTakesHalfOfTheMemory(t *testing.T) {
 	t.Parallel()
 	require.EqualValues(t, math.MaxInt64, heapShare(0))

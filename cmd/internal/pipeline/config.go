@@ -77,7 +77,7 @@ type Config struct {
 	Progress func(Event) // called with each event, from many goroutines; may be nil
 
 	// Forecast returns the expected cost of the run from what the first destination stores about past runs; nil if it is
-	// unknown. The destination may lack what [load.SurveyedOwn] leaves out. Forecast may be nil.
+	// unknown. Scans of this destination may return only the rows that [load.SurveyedOwn] describes. Forecast may be nil.
 	Forecast func(context.Context, load.Destination) *forecast.Forecast
 
 	// Now returns the time for rows, certificates and reports. Processes that share the state must use the same clock:

@@ -65,7 +65,7 @@ func (r *run) survey(ctx context.Context) {
 	r.Destinations = slices.Clone(r.Destinations)
 	for i, d := range r.Destinations {
 		by, able := part(d.Destination).(load.Surveyor)
-		if !able || r.health.leftOut(d.Name) != nil {
+		if !able {
 			continue
 		}
 		one, _ := by.(load.SourcePart)
@@ -75,7 +75,7 @@ func (r *run) survey(ctx context.Context) {
 			s.of[of.Table.Name] = r.Key(of.Name)
 			streams = append(streams, load.Surveyed{Key: r.Key(of.Name), Table: of.Table.Name, Columns: parents.Columns(of)})
 		}
-		if by.Survey(ctx, streams, s.ownTables()) == nil {
+		if by.Survey(ctx, streams, s.ownTables(i == 0 && r.Forecast != nil)) == nil {
 			r.Destinations[i].Destination = s
 		}
 	}

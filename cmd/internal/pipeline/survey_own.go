@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -38,18 +39,32 @@ var pastColumns = map[string][]string{
 	load.Runs.Name:         {"pipeline", "run", "started_at", "ended_at", "status", "counts"},
 }
 
-// ownTables returns what the survey reads of penstock's own tables.
-func (s *surveyedDestination) ownTables() (all []load.SurveyedOwn) {
+// ownTables returns what the survey reads of penstock's own tables. If past is true, it also reads what a forecast needs.
+func (s *surveyedDestination) ownTables(past bool) (all []load.SurveyedOwn) {
 	s.own = map[string]*ownRows{
 		load.Conventions.Name: {columns: conventionColumns}, load.Rejects.Name: {columns: reject.OpenColumns()}, load.Parents.Name: {columns: parents.StoredColumns()},
 	}
-	for table, columns := range pastColumns {
-		s.own[table] = &ownRows{columns: columns}
+	if past {
+		for table, columns := range pastColumns {
+			s.own[table] = &ownRows{columns: columns}
+		}
 	}
-	for table, o := range s.own {
+	for _, table := range slices.Sorted(maps.Keys(s.own)) {
+		o := s.own[table]
 		all = append(all, load.SurveyedOwn{Table: table, Columns: o.columns, Visit: o.add})
 	}
 	return all
+}
+
+// ownOf returns the rows of one of penstock's own tables; nil if they cannot be used.
+func (s *surveyedDestination) ownOf(table string) *ownRows {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.own[table]
+	if o == nil || o.rows > load.MostOwnRows || s.now().After(s.until) {
+		return nil
+	}
+	return o
 }
 
 // stored returns the destination for readers of penstock's own tables that need only the rows of the pipeline: see
@@ -67,10 +82,8 @@ type storedOf struct{ *surveyedDestination }
 // Scan implements [load.Destination], but may leave out rows: see [load.SurveyedOwn]. If columns is nil, it may leave out
 // columns.
 func (s storedOf) Scan(ctx context.Context, table string, columns []string, visit func(arrow.RecordBatch) error) error {
-	s.mu.Lock()
-	o := s.own[table]
-	s.mu.Unlock()
-	if o == nil || o.rows > load.MostOwnRows || columns != nil && !slices.Equal(columns, o.columns) {
+	o := s.ownOf(table)
+	if o == nil || columns != nil && !slices.Equal(columns, o.columns) {
 		return s.Destination.Scan(ctx, table, columns, visit)
 	}
 	for _, b := range o.batches {
@@ -91,10 +104,15 @@ func (s *surveyedDestination) forget(tables ...string) {
 }
 
 // parentPrints returns the fingerprints of a stream's stored parents; nil for a parent without one. It leaves out those
-// that the pass unsure has written, and returns none if the rows were not kept. The pass must have read them.
+// that the pass unsure has written. It returns none if the rows cannot be used, or if the stream was settled since the
+// survey.
 func (s *surveyedDestination) parentPrints(k state.Key, unsure string) map[string]any {
 	prints := map[string]any{}
-	for _, b := range s.own[load.Parents.Name].batches { // the columns are those of [parents.StoredColumns]
+	o := s.ownOf(load.Parents.Name)
+	if st, ok := s.surveyOf(k); o == nil || !ok || st.Settled {
+		return prints
+	}
+	for _, b := range o.batches { // the columns are those of [parents.StoredColumns]
 		pipelines, streams, tuples := b.Column(0).(*array.String), b.Column(1).(*array.String), b.Column(2).(*array.String)
 		fingerprints, runs := b.Column(3).(*array.Int64), b.Column(4).(*array.String)
 		for row := range int(b.NumRows()) {
