@@ -36,18 +36,40 @@ func (h history) complete(rows []records.Row) bool {
 	return !slices.ContainsFunc(rows, func(r records.Row) bool { _, ok := h.at(r); return !ok })
 }
 
-func (h history) before(a, b records.Row) bool {
-	if h.created != "" {
-		x, ok := records.Moment(a[h.created], h.createdUnit)
-		y, also := records.Moment(b[h.created], h.createdUnit)
-		return ok && also && x.Before(y)
+// event is what decides the order of a row. Reading it is slow, so each row is read once.
+type event struct {
+	row     records.Row
+	changed time.Time
+	created time.Time
+	number  *big.Int // the key; nil if it is no whole number, or if created decides
+	known   bool     // created or number is known
+}
+
+func (h history) events(rows []records.Row) []event {
+	all := make([]event, len(rows))
+	for i, r := range rows {
+		e := event{row: r}
+		e.changed, _ = h.at(r)
+		switch {
+		case h.created != "":
+			e.created, e.known = records.Moment(r[h.created], h.createdUnit)
+		case len(h.key) == 1:
+			e.number, e.known = wholeNumber(r[h.key[0]])
+		}
+		all[i] = e
 	}
-	if len(h.key) != 1 {
+	return all
+}
+
+// before reports whether e was created before o.
+func (e event) before(o event) bool {
+	switch {
+	case !e.known || !o.known:
 		return false
+	case e.number != nil:
+		return e.number.Cmp(o.number) < 0
 	}
-	x, ok := wholeNumber(a[h.key[0]])
-	y, also := wholeNumber(b[h.key[0]])
-	return ok && also && x.Cmp(y) < 0
+	return e.created.Before(o.created)
 }
 
 func wholeNumber(v string) (*big.Int, bool) {
@@ -61,11 +83,11 @@ func wholeNumber(v string) (*big.Int, bool) {
 // evidence finds two rows that show that the latest change comes first. In the list, the row edited comes before the
 // row other. The row edited was created before other, and changed after other.
 func (h history) evidence(rows []records.Row) (edited, other records.Row) {
-	for j, o := range rows {
-		at, _ := h.at(o)
-		for _, e := range rows[:j] {
-			if changed, _ := h.at(e); changed.After(at) && h.before(e, o) {
-				return e, o
+	all := h.events(rows)
+	for j, o := range all {
+		for _, e := range all[:j] {
+			if e.changed.After(o.changed) && e.before(o) {
+				return e.row, o.row
 			}
 		}
 	}
@@ -75,21 +97,16 @@ func (h history) evidence(rows []records.Row) (edited, other records.Row) {
 // edited finds a record that was created before other and changed after it. The result bound is a time between the two
 // changes, as late as the format allows.
 func (h history) edited(rows []records.Row) (edited, other records.Row, bound time.Time) {
-	byChange := slices.Clone(rows)
-	slices.SortStableFunc(byChange, func(a, b records.Row) int {
-		x, _ := h.at(a)
-		y, _ := h.at(b)
-		return y.Compare(x)
-	})
+	byChange := h.events(rows)
+	slices.SortStableFunc(byChange, func(a, b event) int { return b.changed.Compare(a.changed) })
 	for i, e := range byChange {
-		at, _ := h.at(e)
-		m, ok := parseMoment(h.text(at.Add(-max(time.Second, stepOf(h.unit)))), h.unit)
+		m, ok := parseMoment(h.text(e.changed.Add(-max(time.Second, stepOf(h.unit)))), h.unit)
 		if !ok {
 			continue
 		}
 		for _, o := range byChange[i+1:] {
-			if changed, _ := h.at(o); changed.Before(m) && h.before(e, o) {
-				return e, o, m
+			if o.changed.Before(m) && e.before(o) {
+				return e.row, o.row, m
 			}
 		}
 	}
