@@ -233,7 +233,8 @@ func (d *Store) current(ctx context.Context, r Reader, c *catalog, streams []loa
 		return err
 	}
 	for _, k := range all {
-		st, err := found[k.key], error(nil)
+		var err error
+		st := found[k.key]
 		if st.Current, err = load.Rows(schemas.Table{Columns: k.columns}, k.rows...); err != nil {
 			return err
 		}
