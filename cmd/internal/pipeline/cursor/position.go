@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -75,8 +76,12 @@ func Decode(c state.Cursor) (Position, error) {
 	err := json.Unmarshal([]byte(c), &s)
 	p := s.Position
 	p.Pass, p.Source = s.Pass, state.Cursor(s.At)
-	if err == nil && (p.Pass == "" && p.TouchedBy == "" || len(s.At) == 0) {
+	switch {
+	case err != nil:
+	case p.Pass == "" && p.TouchedBy == "" || len(s.At) == 0:
 		err = errors.New("it has no pass or no position")
+	case !utf8.ValidString(string(c)): // it could not be stored again unchanged
+		err = errors.New("it is not UTF-8")
 	}
 	if err == nil && s.At[0] == '"' {
 		err = json.Unmarshal(s.At, (*string)(&p.Source))

@@ -30,7 +30,7 @@ func TestPositionOfTheBeginningIsEmpty(t *testing.T) {
 }
 
 func TestDecodePositionRefusesInvalidCursors(t *testing.T) {
-	for _, c := range []state.Cursor{"17", "{}", `{"pass":"a"}`, `{"pass":"","at":{}}`, "null", "{", `{"pass":"a","at":"\x"}`} {
+	for _, c := range []state.Cursor{"17", "{}", `{"pass":"a"}`, `{"pass":"","at":{}}`, "null", "{", `{"pass":"a","at":"\x"}`, "{\"pass\":\"a\",\"at\":{\"b\xe7\":1}}"} {
 		_, err := Decode(c)
 		require.Error(t, err, "cursor %q", c)
 	}
