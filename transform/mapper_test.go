@@ -316,7 +316,8 @@ func FuzzMapper(f *testing.F) {
 	f.Add(`[{"Id":0}`, `[{"id":""}]`, byte(1))
 	streams := []schemas.Stream{anyStream, keyedStream, typedStream}
 	f.Fuzz(func(t *testing.T, first, second string, stream byte) {
-		if len(first)+len(second) > 1<<16 {
+		rest := strings.HasPrefix(strings.TrimSpace(first), ",") || strings.HasPrefix(strings.TrimSpace(second), ",")
+		if rest || len(first)+len(second) > 1<<16 { // the rest of an array, which a Mapper accepts, begins with a comma
 			return
 		}
 		check(t, streams[int(stream)%len(streams)], first, second)

@@ -105,6 +105,8 @@ func (d *document) replace(e entry, s Stream) (edit, error) {
 	switch {
 	case e.alias:
 		return edit{}, d.fault(e.key, "stream %s is an alias, so nothing can be imported into it", s.Name)
+	case e.flow && d.tagged(e):
+		return edit{}, d.fault(e.key, "stream %s has a tag of YAML, so nothing can be imported into it", s.Name)
 	case e.flow:
 		comma := ", "
 		if e.empty {
@@ -120,6 +122,12 @@ func (d *document) replace(e entry, s Stream) (edit, error) {
 		indent = strings.Repeat(" ", e.first.col-1)
 	}
 	return d.after(e.key.line, d.block(s, indent)), nil
+}
+
+// tagged reports whether a mapping in braces has a tag, such as !!map. The parser misplaces what follows a tag.
+func (d *document) tagged(e entry) bool {
+	before, _, _ := strings.Cut(d.data[d.at(e.key):], "{")
+	return strings.Contains(before, "!")
 }
 
 // after returns the edit that inserts text below a line. The text must be whole lines.

@@ -149,6 +149,7 @@ func TestGone(t *testing.T) {
 func FuzzMerge(f *testing.F) {
 	f.Add([]byte("streams:\n  a.b: {mode: history}\n  x.y:\n    imported: {from: a}\n"))
 	f.Add([]byte("a: &a\n  b: 1\nstreams: &s\n  a.b: !!map {}\n  c.d: *a\n"))
+	f.Add([]byte("a: &a\n  b: 1\nstreams: &s\n  a.b: !!map { }"))
 	f.Add([]byte("# c\r\nstreams:\r\n  a.b: {mode: history}\r\n"))
 	f.Add([]byte("\r\n"))
 	f.Fuzz(func(t *testing.T, data []byte) {
