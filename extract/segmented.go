@@ -143,12 +143,13 @@ func (g *segmented) count(p *pending[paging.Position]) {
 func (g *segmented) extend(ctx context.Context) {
 	g.collect()
 	room, most := g.l.c.room(g.l.s)
-	if most < leastParallel || g.near {
+	w, err := g.l.c.wireFor(g.l.s)
+	if err != nil || most < leastParallel || g.near {
 		return
 	}
 	c, s, params, size := g.l.c, g.l.s, g.l.params, g.q.estimate()
 	room = min(room, int((c.maxBytes-c.inFlight.Load())/size))
-	for _, r := range g.plan.Requests(room, parallel(most), int(c.maxBytes/2/size)) {
+	for _, r := range g.plan.Requests(room, w.Governor().Parallel(), int(c.maxBytes/2/size)) {
 		p := g.q.request(ctx, paging.Position{Kind: paging.KindCursor, Param: g.param, At: r.Key}, false,
 			func(ctx context.Context, at paging.Position, take func(int64) bool) (*answer, error) {
 				return c.send(ctx, s, params, at, r.Guessed, take)
@@ -157,10 +158,6 @@ func (g *segmented) extend(ctx context.Context) {
 		g.under[r.Key] = p
 	}
 }
-
-// parallel returns how many requests at the same time use the whole rate, if most answers of one stream may wait: see
-// [budget.Governor.Room].
-func parallel(most int) int { return (most/2 - 8) * 4 / 5 }
 
 // collect adds the answers that have arrived to the plan, and releases those that are not needed. The pass requests the
 // end of the list itself, so an error does not concern it.

@@ -520,17 +520,5 @@ func startSandbox(t *testing.T, bin, dir string, contacts int) running {
 
 func figuresConfig(t *testing.T, dir, url string, to target) string {
 	t.Helper()
-	path := filepath.Join(dir, "pipelines.yaml")
-	require.NoError(t, os.WriteFile(path, fmt.Appendf(nil, `version: 1
-sources:
-  main:
-    v2: {base_url: %s, auth: {api_key: sk_sandbox_readonly}, rate: 1000000/s}
-destinations:
-  warehouse: "%s"
-pipelines:
-  all: {from: main, to: [warehouse], streams: [v2.contacts]}
-streams:
-  v2.contacts: {pagination: {type: since_id, page: starting_after, size: limit, limit: 1000}}
-`, url, to.url()), 0o600))
-	return path
+	return listConfig(t, dir, url, "pagination: {type: since_id, page: starting_after, size: limit, limit: 1000}", to)
 }

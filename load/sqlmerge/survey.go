@@ -227,7 +227,7 @@ func (d *Store) current(ctx context.Context, r Reader, c *catalog, streams []loa
 	parts := make([]string, len(all))
 	for i, k := range all {
 		t := &target{Table: c.made[k.table], in: &scope{Dialect: d.b, traits: d.b.Traits(), source: k.key.Source}}
-		parts[i] = d.textsSQL(i, width, k.columns) + t.rows() + " AND " + t.current("t.")
+		parts[i] = textsSQL(d.b, i, width, k.columns) + t.rows() + " AND " + t.current("t.")
 	}
 	if err := keep(ctx, r, parts, all); err != nil {
 		return err
@@ -253,17 +253,17 @@ func keep(ctx context.Context, r Reader, parts []string, all []*kept) error {
 
 // textsSQL returns the beginning of a query, for the number i and the columns as texts. Nulls follow them, up to the given
 // number of columns.
-func (d *Store) textsSQL(i, width int, columns *arrow.Schema) string {
+func textsSQL(b Backend, i, width int, columns *arrow.Schema) string {
 	values := []string{fmt.Sprint(i)}
 	for _, f := range columns.Fields() {
 		value := "t." + Ident(f.Name)
 		if schemas.SameType(schemas.TypeOf(f), schemas.Timestamp) {
-			value = d.b.Micros(value)
+			value = b.Micros(value)
 		}
-		values = append(values, d.b.(Digester).Text(value))
+		values = append(values, b.(Digester).Text(value))
 	}
 	for len(values) <= width {
-		values = append(values, "CAST(NULL AS "+d.b.Type(schemas.Text)+")")
+		values = append(values, "CAST(NULL AS "+b.Type(schemas.Text)+")")
 	}
 	return "SELECT " + strings.Join(values, ", ") + " FROM "
 }
@@ -318,7 +318,7 @@ func (d *Store) ownRows(ctx context.Context, r Reader, c *catalog, k state.Key, 
 		if err != nil {
 			return err
 		}
-		parts = append(parts, "("+d.textsSQL(len(all), width, columns)+d.ownFrom(t, k)+")")
+		parts = append(parts, "("+textsSQL(d.b, len(all), width, columns)+ownFrom(d.b, t, k)+")")
 		all, visit = append(all, &kept{columns: columns}), append(visit, o.Visit)
 	}
 	if parts == nil {
@@ -344,8 +344,8 @@ func (d *Store) ownRows(ctx context.Context, r Reader, c *catalog, k state.Key, 
 }
 
 // ownFrom returns the end of a query for rows of one of penstock's own tables: the part that follows FROM.
-func (d *Store) ownFrom(t schemas.Table, k state.Key) string {
-	where := rowsSQL(d.b, t, k.Source) + " AND t.pipeline = " + d.b.Literal(k.Pipeline)
+func ownFrom(d Dialect, t schemas.Table, k state.Key) string {
+	where := rowsSQL(d, t, k.Source) + " AND t.pipeline = " + d.Literal(k.Pipeline)
 	most := load.MostOwnRows + 1
 	switch t.Name {
 	case load.Rejects.Name:

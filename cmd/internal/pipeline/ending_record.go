@@ -29,7 +29,8 @@ type witnesses struct {
 	Doubts []string    `json:"doubts,omitempty"`
 	Pass   string      `json:"pass,omitempty"` // if it is not the id of the run
 	proof.Facts
-	Alive    *int64        `json:"alive,omitempty"` // if it is not the number of distinct records
+	Longest  *int64        `json:"longest,omitempty"` // if it is not the number of distinct records; in place of that of the facts
+	Alive    *int64        `json:"alive,omitempty"`   // if it is not the number of distinct records
 	Missing  int64         `json:"missing,omitempty"`
 	Asked    int64         `json:"asked,omitempty"`
 	NotFound int64         `json:"not_found,omitempty"`
@@ -48,7 +49,7 @@ func (e *ending) witnesses() witnesses {
 	return witnesses{
 		verdict: e.verdict, counts: e.counts,
 		Why: e.why(), End: e.facts.End(), Doubts: proof.Doubts(e.facts), Pass: e.p.id, Facts: e.facts,
-		Alive: &e.table.Alive, Missing: e.table.Missing, Asked: found.answered, NotFound: found.gone,
+		Longest: &e.facts.Longest, Alive: &e.table.Alive, Missing: e.table.Missing, Asked: found.answered, NotFound: found.gone,
 		Decided: e.decision.Rule, Since: since(end.Since), Held: e.decision.Held,
 		Note: notes(end.Note, found.note, twinNote(e.facts.Twin), e.leftByFilter(), refutationNote(e.k.incrementalRefuted, e.p.stream)), Gaps: end.Gaps,
 	}
@@ -63,10 +64,10 @@ func (w *witnesses) shorten(run string) {
 	if w.Decided == proof.NoneMissing {
 		w.Decided = ""
 	}
-	if w.Longest == w.Distinct {
-		w.Longest = 0
+	if *w.Longest == w.Distinct {
+		w.Longest = nil
 	}
-	if w.Alive != nil && *w.Alive == w.Distinct {
+	if *w.Alive == w.Distinct {
 		w.Alive = nil
 	}
 }

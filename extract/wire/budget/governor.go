@@ -184,6 +184,13 @@ func (g *Governor) Room() (room, most int) {
 	return max(most-g.pending, 0), most
 }
 
+// Parallel returns how many requests at the same time use the whole rate: the most that may be under way, without those
+// that are only headroom.
+func (g *Governor) Parallel() int {
+	_, most := g.Room()
+	return int(float64(most-spare) / headroom)
+}
+
 // mostInFlight returns how many requests of this process may be in flight. The caller holds g.mu.
 func (g *Governor) mostInFlight(r *record) int {
 	n, window := r.limit.allowed()
