@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"hash/maphash"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -116,6 +117,8 @@ func FuzzRecords(f *testing.F) {
 	f.Add([]byte(`{"success":true,"data":{"items":[{"id":1},{"id":2}],"pagination":{"total":2}}}`))
 	f.Add([]byte(`{"data":{"a":[{"id":1}],"b":[]},"data":[]}`))
 	f.Add([]byte(`{"d\u0061ta":[{"id":1}]}`))
+	f.Add([]byte(` [5,[ ] ]`))
+	f.Add([]byte(`[{"page":1,"total":2},[{"id":1},{"id":2}]]`))
 	s := schemas.Stream{Name: "x.things", Class: "list", Records: []string{"/data/items", "/data", ""}}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		d := new(jsondoc.Doc)
@@ -132,27 +135,31 @@ func FuzzRecords(f *testing.F) {
 		}
 		want := b
 		for _, name := range strings.Split(got.Pointer, "/")[1:] {
-			want = memberOf(t, want, jsondoc.Unescape(name))
+			want = valueAt(t, want, jsondoc.Unescape(name))
 		}
 		require.Equal(t, strings.TrimSpace(string(want)), string(d.Raw(got.Places[0].Value)), "%q", b)
 	})
 }
 
-func memberOf(t *testing.T, object []byte, name string) []byte {
-	d := jsontext.NewDecoder(bytes.NewReader(object), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	_, err := d.ReadToken()
+// valueAt returns the member name of an object, or the element with that index of an array.
+func valueAt(t *testing.T, document []byte, name string) []byte {
+	d := jsontext.NewDecoder(bytes.NewReader(document), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	open, err := d.ReadToken()
 	require.NoError(t, err)
-	for d.PeekKind() == '"' {
-		key, err := d.ReadToken()
-		require.NoError(t, err)
-		found := key.String() == name
+	for i := 0; d.PeekKind() != '}' && d.PeekKind() != ']'; i++ {
+		key := strconv.Itoa(i)
+		if open.Kind() == '{' {
+			token, err := d.ReadToken()
+			require.NoError(t, err)
+			key = token.String()
+		}
 		v, err := d.ReadValue()
 		require.NoError(t, err)
-		if found {
+		if key == name {
 			return v
 		}
 	}
-	t.Fatalf("no member %q in %q", name, object)
+	t.Fatalf("no value %q in %q", name, document)
 	return nil
 }
 
