@@ -12,6 +12,7 @@ const (
 	leastPages  = 6    // such pages
 	freePages   = 4    // for so many pages that are known to exist, only one guess is allowed, since it may find no records
 	perGuess    = 5    // for so many further pages, another guess is allowed
+	perLate     = 2.5  // the same, while less than half of the allowed segments are read
 	firstStride = 48   // if nothing shows how long the list is, the first guess is this many pages ahead
 	ladder      = 1.75 // each further guess makes the list this factor longer
 	leastRounds = 2    // a gap that needs no more answers, one after another, is not divided
@@ -43,7 +44,11 @@ func (p *Plan) Requests(room, parallel, window int) []Request {
 	if p.failures >= maxFailures {
 		return out
 	}
-	allowed := 1 + int(max(v.known-freePages, 0)/perGuess) - p.guesses
+	per := float64(perGuess)
+	if 2*v.reading <= parallel {
+		per = perLate // the list would be read by few segments, one page after another
+	}
+	allowed := 1 + int(max(v.known-freePages, 0)/per) - p.guesses
 	divide(v.gaps, min(room-len(out), allowed), parallel-v.reading, v.work/float64(max(parallel, 1)))
 	for _, g := range v.gaps {
 		for _, x := range p.places(g) {
