@@ -11,7 +11,7 @@ import (
 // The stored form of a record: a version, the length and the checksum of the fields, and the fields. It is the same
 // in a file and in a database. Further bytes are ignored, because a file does not become shorter.
 const (
-	version    = 1
+	version    = 2
 	headLength = 12
 )
 
@@ -121,7 +121,7 @@ func (r *record) code(c *coder) {
 		c.fields(&l.history.seconds[i])
 	}
 	c.fields(&l.history.last)
-	c.fields(&w.width, &w.oldest, &w.newest, &w.answers, &w.fastest, &w.previous, &w.spanEnds, &w.guard, &w.maxGuard)
+	c.fields(&w.width, &w.oldest, &w.newest, &w.answers, &w.fastest, &w.previous, &w.slowest, &w.seen, &w.spanEnds, &w.guard, &w.maxGuard, &w.mean, &w.refused)
 	w.code(c)
 	n := len(r.members)
 	number(c, &n)

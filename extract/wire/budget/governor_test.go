@@ -109,6 +109,28 @@ func TestGovernorSlowServer(t *testing.T) {
 	})
 }
 
+// If requests are delayed on their way by very different times, a few are refused at first. From then on, each counts for
+// as long as it may have been delayed, and no more are refused.
+func TestGovernorLearnsDelays(t *testing.T) {
+	for _, limit := range []int{7, 30, 100} {
+		for _, latency := range []time.Duration{200 * time.Millisecond, time.Second} {
+			t.Run(fmt.Sprintf("%d a second, %s", limit, latency), func(t *testing.T) {
+				if testing.Short() && limit > 30 {
+					t.Skip("repeats the test with more requests")
+				}
+				bubble(t, func(t *testing.T) {
+					l := &link{counter: &slidingWindow{limit: limit, window: time.Second}, latency: latency, jitter: latency / 4, headers: true}
+					begin := time.Now()
+					l.busy(t, New(Plan{Rate: Rate{limit, time.Second}}), 16+2*int(float64(limit)*latency.Seconds()), 10*time.Minute)
+					t.Logf("%d requests, %d refused", len(l.Arrivals), len(l.Refused))
+					require.LessOrEqual(t, len(l.Refused), 8)
+					require.Zero(t, between(l.Refused, begin.Add(5*time.Minute), begin.Add(time.Hour)), "429s after five minutes")
+				})
+			})
+		}
+	}
+}
+
 // One request in three is refused at random. All requests wait as the answer says, then continue.
 func TestGovernorStorm(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -114,7 +114,7 @@ func (r *record) pace(earliest instant) instant {
 func (r *record) noting(planned, now instant) instant {
 	guard := r.window.unanswered(r.limit.window())
 	if planned > now {
-		guard = min(max(2*r.window.guard, leastGuard), meanGuard)
+		guard = min(max(2*r.window.guard, leastGuard), r.window.longestMean(now))
 	}
 	return planned.add(late + guard)
 }
@@ -178,6 +178,7 @@ func (r *record) apply(p report) {
 			retry = p.header.reset
 		}
 		if r.gate.refused(p.epoch, p.at, retry) {
+			r.window.refuse(p.at)
 			r.limit.refused(p.at, retry, p.header.limit, r.gate.strikes > 1)
 		}
 	case p.status >= 500:

@@ -7,15 +7,18 @@ import "time"
 // answer, minus that of the fastest answer.
 //
 // But a slow answer looks like a delayed request. So that slow answers do not use up the budget, guards are shortened
-// when their mean is above meanGuard. Rare long guards, as on a busy machine, stay as they are.
+// when their mean is above meanGuard. Rare long guards, as on a busy machine, stay as they are. If the server refuses a
+// request while guards are shortened, requests are delayed on their way after all. Then the mean may be twice as long.
 const (
 	earlyGuard = 5 * time.Millisecond // guard until enough answers were seen
 	leastGuard = 2 * time.Millisecond
 	guardSlack = time.Millisecond // an even faster answer may be possible
+	fewAnswers = 4                // of n answers, the fastest is probably within this many nths of the whole spread
 	meanGuard  = 50 * time.Millisecond
 	mostGuard  = time.Second
 	early      = 64          // number of answers with earlyGuard
 	fastSpan   = time.Minute // the fastest answer is remembered at least this long
+	refusalAge = time.Hour   // so long after the last refusal, the mean may be meanGuard again
 )
 
 // requestWindow counts the requests that the server may still count in a window. // Invariant 4
@@ -32,9 +35,13 @@ type requestWindow struct {
 	answers  int64
 	fastest  time.Duration // fastest answer of this span; the field previous has that of the span before
 	previous time.Duration
+	slowest  time.Duration // slowest answer; earlier spans count half
+	seen     int64         // answers; earlier spans count half
 	spanEnds instant
 	guard    time.Duration // mean guard, a moving average
 	maxGuard time.Duration // longest guard; at least meanGuard applies
+	mean     time.Duration // guards are shortened when their mean is longer than this and than meanGuard
+	refused  instant       // when a request was last refused while guards were shortened
 }
 
 const (
@@ -122,17 +129,33 @@ func (l *requestWindow) holds(i instant) bool { return l.bucket(i) >= l.oldest }
 
 // guardFor returns the guard of a request that was answered after the time elapsed. It also updates the statistics.
 func (l *requestWindow) guardFor(elapsed time.Duration, answered bool, now instant) time.Duration {
-	guard := mostGuard
+	guard, slack := mostGuard, time.Duration(0)
 	if answered {
-		guard = l.delay(elapsed, now)
+		guard, slack = l.delay(elapsed, now)
 	}
 	guard = min(guard, l.longest())
 	l.guard += (guard - l.guard) / 64
 	l.maxGuard = l.longest() + l.longest()/64
-	if l.guard > meanGuard {
+	if l.guard > l.longestMean(now) {
 		l.maxGuard = l.longest() - l.longest()/32
 	}
-	return guard
+	return min(guard+slack, mostGuard)
+}
+
+// longestMean returns how long the mean guard may be.
+func (l *requestWindow) longestMean(now instant) time.Duration {
+	if now.sub(l.refused) > refusalAge {
+		return meanGuard
+	}
+	return max(l.mean, meanGuard)
+}
+
+// refuse learns that the server has refused a request.
+func (l *requestWindow) refuse(now instant) {
+	if mean := l.longestMean(now); l.longest() < mostGuard {
+		l.mean, l.refused = min(2*mean, mostGuard), now
+		l.maxGuard = mostGuard
+	}
 }
 
 // unanswered returns the guard of a request without an answer. After a window, such a request is late, so it gets the
@@ -152,20 +175,25 @@ func (l *requestWindow) unanswered(window time.Duration) time.Duration {
 // longest returns the longest guard at present.
 func (l *requestWindow) longest() time.Duration { return min(max(l.maxGuard, meanGuard), mostGuard) }
 
-// delay returns how long a request may have been delayed on its way.
-func (l *requestWindow) delay(elapsed time.Duration, now instant) time.Duration {
+// delay returns how long a request may have been delayed on its way. The slack is for answers that may be even faster
+// than the fastest one so far.
+func (l *requestWindow) delay(elapsed time.Duration, now instant) (delay, slack time.Duration) {
 	if l.spanEnds.before(now) {
 		l.previous, l.fastest = l.fastest, elapsed
 		if l.answers == 0 {
 			l.previous = elapsed
 		}
 		l.spanEnds = now.add(fastSpan)
+		l.slowest, l.seen = (l.slowest+elapsed)/2, l.seen/2
 	}
-	l.fastest = min(l.fastest, elapsed)
+	l.fastest, l.slowest = min(l.fastest, elapsed), max(l.slowest, elapsed)
 	l.answers++
+	l.seen++
 	least := leastGuard
 	if l.answers < early {
 		least = earlyGuard
 	}
-	return max(elapsed-min(l.fastest, l.previous)+guardSlack, least)
+	fastest := min(l.fastest, l.previous)
+	spread := l.slowest - fastest
+	return max(elapsed-fastest+guardSlack, least), min(fewAnswers*spread/time.Duration(l.seen), spread)
 }
