@@ -14,7 +14,7 @@ const (
 	leastGuard = 2 * time.Millisecond
 	guardSlack = time.Millisecond // an even faster answer may be possible
 	fewAnswers = 4                // of n answers, the fastest is probably within this many nths of the whole spread
-	meanGuard  = 50 * time.Millisecond
+	meanGuard  = 60 * time.Millisecond
 	mostGuard  = time.Second
 	early      = 64          // number of answers with earlyGuard
 	fastSpan   = time.Minute // the fastest answer is remembered at least this long
