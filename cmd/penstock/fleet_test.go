@@ -28,6 +28,7 @@ import (
 type fleetRig struct {
 	*worlds
 	t         *testing.T
+	server    *pgtest.Server
 	db        *pgx.Conn
 	processes []*fleetProcess
 }
@@ -42,12 +43,12 @@ func newFleet(t *testing.T, workspaces int, cron string) *fleetRig {
 func newFleetOf(t *testing.T, w *worlds, cron string) *fleetRig {
 	t.Helper()
 	server := pgtest.Start(t)
-	r := &fleetRig{worlds: w, t: t}
+	r := &fleetRig{worlds: w, t: t, server: server}
 	r.configure(t, fmt.Sprintf("{url: %q, schema: \"ws_{source}\"}", server.URL()), "'*'", fleetStreams)
 	text, err := os.ReadFile(r.config())
 	require.NoError(t, err)
 	all := strings.Replace(string(text), "streams: "+fleetStreams, fmt.Sprintf("streams: %s, schedule: {cron: %q}", fleetStreams, cron), 1)
-	all = strings.Replace(all, "state: "+r.dir+"/state", fmt.Sprintf("state: %q\nserve: {listen: 127.0.0.1:0}", server.URL()+"&search_path=fleet"), 1)
+	all = strings.Replace(all, "state: "+r.dir+"/state", fmt.Sprintf("state: %q\nserve: {listen: 127.0.0.1:0}\nworker: {listen: 127.0.0.1:0}", server.URL()+"&search_path=fleet"), 1)
 	require.NoError(t, os.WriteFile(r.config(), []byte(all), 0o600))
 	code, out, errs := r.penstock(t, "migrate")
 	require.Zero(t, code, out+errs)

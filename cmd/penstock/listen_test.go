@@ -87,7 +87,7 @@ func TestServeSocket(t *testing.T) {
 	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	require.NoError(t, err)
 	s := config.Serve{Listen: "unix:" + path}
-	_, err = daemon.Listen(&config.Config{Serve: s}, slog.New(slog.DiscardHandler))
+	_, err = daemon.Listen(&config.Config{Serve: s}, "serve", s.Listen, slog.New(slog.DiscardHandler))
 	require.Error(t, err, "a process listens on the socket")
 	left.SetUnlinkOnClose(false)
 	require.NoError(t, left.Close())
@@ -118,7 +118,7 @@ func TestServeSocket(t *testing.T) {
 	require.NoFileExists(t, path)
 
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
-	_, err = daemon.Listen(&config.Config{Serve: s}, slog.New(slog.DiscardHandler))
+	_, err = daemon.Listen(&config.Config{Serve: s}, "serve", s.Listen, slog.New(slog.DiscardHandler))
 	require.Error(t, err, "a file is not a socket")
 	require.FileExists(t, path)
 }

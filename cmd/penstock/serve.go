@@ -60,12 +60,15 @@ func runServe(ctx context.Context, a *app, slots int) error {
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.setLog(signal.Redacted(a.log.Handler(), a.redactor.Redact))
 	a.open.Pool = open.NewDestinationPool()
+	if err := a.open.AwaitState(ctx, c); err != nil {
+		return err
+	}
 	p, pipelines, err := a.openParts(ctx, c, slots)
 	defer p.close()
 	if err != nil {
 		return err
 	}
-	l, err := daemon.Listen(c, a.log)
+	l, err := daemon.Listen(c, "serve", c.Serve.Listen, a.log)
 	if err != nil {
 		return err
 	}

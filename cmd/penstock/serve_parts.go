@@ -92,7 +92,7 @@ func (p *parts) observers() []serve.Observer { return append(p.signals.Observers
 // mount adds the parts to the daemon.
 func (p *parts) mount(ctx context.Context, d *serve.Daemon, c *config.Config) error {
 	p.daemon = d
-	p.signals.Mount(d, c, p.journal, p.webhooks.Inbox)
+	p.signals.Mount(d, c, p.journal, p.webhooks.Inbox, p.units)
 	p.dashboard.Mount(d)
 	return p.webhooks.Mount(ctx, d, c)
 }

@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
@@ -20,6 +20,11 @@ func (a *app) workerCmd() *cobra.Command {
 		Long: `Executes the runs that serve plans, source by source, together with any number of
 other workers. All of them need the same configuration, with state: postgres://….
 If a worker is lost, the others take over its work within a minute.
+
+It serves /healthz, /readyz and /metrics at the address under worker: {listen: …}.
+SIGHUP reads the configuration again. Units under way finish with the old one. If the
+state database does not answer when it starts, it waits for a minute, and then exits
+with 75.
 
 SIGINT and SIGTERM stop it within ten seconds. Other workers then continue its work
 at once, from the last commit.`,
@@ -46,13 +51,14 @@ func (a *app) worker(ctx context.Context, slots int) error {
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.setLog(signal.Redacted(a.log.Handler(), a.redactor.Redact))
 	a.open.Pool = open.NewDestinationPool()
-	w, err := a.executor(c).OpenWorker(ctx, c, slots)
+	hangup, unhang := hangups()
+	defer unhang()
+	v := versionNow()
+	err = daemon.RunWorker(ctx, c, daemon.WorkerConfig{
+		Executor: a.executor(c), Slots: slots, Build: signal.Build{Version: v.Version, Commit: v.Commit, Go: v.Go}, Supervisor: supervisor(), Hangup: hangup,
+	})
 	if err != nil {
 		return err
-	}
-	a.log.Info("worker started", "slots", slots)
-	if err := w.Work(ctx); err != nil {
-		return fmt.Errorf("worker: %w", err)
 	}
 	return stoppedBy(ctx)
 }

@@ -52,11 +52,15 @@ func Disconnected(err error) bool {
 		nerr net.Error
 	)
 	switch c := Code(err); {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case errors.Is(err, context.Canceled):
+		return false
+	case c == "" && errors.As(err, &dial):
+		return true // also after the timeout of a connection: a server that is suspended, or behind a broken network
+	case errors.Is(err, context.DeadlineExceeded):
 		return false
 	case c != "":
 		return strings.HasPrefix(c, "08") || strings.HasPrefix(c, "57P")
-	case errors.As(err, &dial), errors.As(err, &nerr), errors.Is(err, pgconn.ErrConnClosed):
+	case errors.As(err, &nerr), errors.Is(err, pgconn.ErrConnClosed):
 		return true
 	}
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||

@@ -22,6 +22,7 @@ func TestTransient(t *testing.T) {
 		{fmt.Errorf("%w: %w", context.Canceled, io.ErrUnexpectedEOF), false, false},
 		{fmt.Errorf("read: %w", io.ErrUnexpectedEOF), true, true},
 		{pgconn.ErrConnClosed, true, true},
+		{fmt.Errorf("%w: %w", &pgconn.ConnectError{}, context.Canceled), false, false},
 		{&pgconn.PgError{Code: Shutdown}, true, true},
 		{&pgconn.PgError{Code: "08006"}, true, true},
 		{&pgconn.PgError{Code: LockTimeout}, true, false},

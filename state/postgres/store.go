@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"os"
 	"strings"
@@ -33,6 +34,7 @@ type Options struct {
 
 	Jobs Jobs          // delivers units to workers; may be nil
 	Life time.Duration // how long a lease lasts without a renewal; 0: 30 seconds
+	Log  *slog.Logger  // gets a message when the database stops answering, and when it answers again; may be nil
 }
 
 // DefaultSchema is the schema that is used if the URL does not name one.
@@ -53,6 +55,7 @@ type Store struct {
 	me     string
 	schema string
 	clock  clock
+	outage outage
 
 	mu          sync.Mutex
 	pool        *pgxpool.Pool

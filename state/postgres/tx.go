@@ -49,7 +49,12 @@ func (s *Store) read(ctx context.Context, do func(*pgxpool.Pool) error) error {
 func (s *Store) retry(ctx context.Context, temporary func(error) bool, attempt func(context.Context) error) error {
 	for tries := reconnect.Begin(); ; {
 		err := attempt(ctx)
-		if err == nil || !temporary(err) || ctx.Err() != nil {
+		if err == nil {
+			s.outage.answered(s.o.Log)
+			return nil
+		}
+		s.outage.failed(err, s.o.Log)
+		if !temporary(err) || ctx.Err() != nil {
 			return shorten(err)
 		}
 		switch again := tries.Again(ctx); {

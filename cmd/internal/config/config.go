@@ -19,6 +19,7 @@ type Config struct {
 	Pipelines    []Pipeline    // in the file's order
 	Streams      []Stream      // the catalogue with overrides, then the file's own streams
 	Serve        Serve
+	Worker       Worker
 	Alerts       Alerts
 	State        State
 	Secrets      []wire.Secret // all secrets of the file, which a redactor removes from all output

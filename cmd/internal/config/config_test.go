@@ -312,6 +312,8 @@ func TestParseFaults(t *testing.T) {
 		{"page limit", minimal + "streams: {crm.leads: {pagination: {limit: 0}}}\n", "want a whole number from 1 to 100000"},
 
 		{"open without auth", minimal + "serve: {listen: '0.0.0.0:80'}\n", "serve listen is open to other machines"},
+		{"worker open without auth", minimal + "worker: {listen: '0.0.0.0:80'}\n", "worker listen is open to other machines"},
+		{"worker listen", minimal + "worker: {listen: '8080'}\n", "worker listen: want host:port, such as 127.0.0.1:8081"},
 		{"listen", minimal + "serve: {listen: '8080'}\n", "serve listen: want host:port"},
 		{"state", minimal + "state: mysql://x/y\n", "state is neither a directory nor a postgres:// URL"},
 	} {

@@ -16,7 +16,7 @@ func Parse(data []byte, in Input) (*Config, error) {
 	if in.Run != nil {
 		r.Run = r.commands.once
 	}
-	c := &Config{File: in.File, State: State{Dir: DefaultState}, Serve: Serve{Listen: DefaultListen}}
+	c := &Config{File: in.File, State: State{Dir: DefaultState}, Serve: Serve{Listen: DefaultListen}, Worker: Worker{Listen: DefaultWorkerListen}}
 	var err error
 	if c.presets, err = schemas.LoadPresets(); err != nil {
 		return nil, fmt.Errorf("parse %s: %w", in.File, err)
@@ -34,7 +34,7 @@ func Parse(data []byte, in Input) (*Config, error) {
 // read reads destinations, sources, streams and pipelines in this order, whatever their order in the file:
 // each may refer to what was read before it.
 func (c *Config) read(root value) {
-	var sources, streams, pipelines value
+	var sources, streams, pipelines, worker value
 	var most limits
 	complete := root.mapping(fields{
 		"version":      number(&c.Version, 1, 1),
@@ -45,9 +45,13 @@ func (c *Config) read(root value) {
 		"max_columns":  number(&most.columns, 1, maxColumns),
 		"max_tables":   number(&most.tables, 1, maxTables),
 		"serve":        set(&c.Serve, readServe),
+		"worker":       keep(&worker),
 		"state":        func(v value) { v.place = true; c.State = readState(v) },
 		"alerts":       set(&c.Alerts, readAlerts),
 	})
+	if worker.given() {
+		c.Worker = readWorker(worker, c.Serve)
+	}
 	if c.State.At == (Pos{}) { // not in the file
 		c.State = root.r.withStateKey(c.State, "")
 	}

@@ -18,9 +18,12 @@ type ServeTLS struct {
 const unixPrefix = "unix:"
 
 // Socket returns the path of the unix socket on which the daemon listens; "" if it listens on a port.
-func (s Serve) Socket() string {
-	path, _ := strings.CutPrefix(s.Listen, unixPrefix)
-	if path == s.Listen {
+func (s Serve) Socket() string { return Socket(s.Listen) }
+
+// Socket returns the path of the unix socket that an address to listen on names; "" if the address is a port.
+func Socket(listen string) string {
+	path, _ := strings.CutPrefix(listen, unixPrefix)
+	if path == listen {
 		return ""
 	}
 	return path
@@ -38,29 +41,47 @@ func readServe(v value) Serve {
 		"openlineage": set(&s.OpenLineage, readCollector),
 	})
 	if listen.given() {
-		s.checkListen(listen)
+		s.checkListen(listen, "serve listen", s.Listen, DefaultListen)
 	}
 	return s
 }
 
-func (s Serve) checkListen(v value) {
-	if strings.HasPrefix(s.Listen, unixPrefix) {
+// checkListen checks the address under the key what: that of the daemon or of a worker. Both use the tokens and the
+// certificate of s.
+func (s Serve) checkListen(v value, what, listen, preset string) {
+	if strings.HasPrefix(listen, unixPrefix) {
 		switch {
-		case s.Socket() == "":
-			v.fault(v.pos(), "serve listen: want unix:PATH, such as unix:/run/penstock/penstock.sock")
+		case Socket(listen) == "":
+			v.fault(v.pos(), "%s: want unix:PATH, such as unix:/run/penstock/penstock.sock", what)
 		case s.TLS != nil:
 			v.fault(s.TLS.At, "serve tls: a unix socket has no TLS; the proxy in front of it does")
 		}
 		return
 	}
-	host, port, err := net.SplitHostPort(s.Listen)
+	host, port, err := net.SplitHostPort(listen)
 	p, perr := strconv.Atoi(port)
 	switch {
 	case err != nil || perr != nil || p < 0 || p >= 1<<16:
-		v.fault(v.pos(), "serve listen: want host:port, such as %s, or unix:PATH", DefaultListen)
+		v.fault(v.pos(), "%s: want host:port, such as %s, or unix:PATH", what, preset)
 	case !isLoopback(host) && len(s.Tokens) == 0:
-		v.fault(v.pos(), "serve listen is open to other machines, but serve auth has no token; want auth: {token: ${PENSTOCK_DASHBOARD_TOKEN}}, or listen: %s", DefaultListen)
+		v.fault(v.pos(), "%s is open to other machines, but serve auth has no token; want auth: {token: ${PENSTOCK_DASHBOARD_TOKEN}}, or listen: %s", what, preset)
 	}
+}
+
+// Worker configures `penstock worker`. Its listener has the tokens, the host names and the certificate of [Serve].
+type Worker struct {
+	At     Pos // zero if the file does not have it
+	Listen string
+}
+
+func readWorker(v value, s Serve) Worker {
+	w := Worker{At: v.pos(), Listen: DefaultWorkerListen}
+	var listen value
+	v.mapping(fields{"listen": func(v value) { listen = v; text(&w.Listen)(v) }})
+	if listen.given() {
+		s.checkListen(listen, "worker listen", w.Listen, DefaultWorkerListen)
+	}
+	return w
 }
 
 func readServeTLS(v value) *ServeTLS {

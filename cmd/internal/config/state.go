@@ -11,6 +11,8 @@ import (
 const (
 	DefaultState  = ".penstock"
 	DefaultListen = "127.0.0.1:8080"
+
+	DefaultWorkerListen = "127.0.0.1:8081"
 )
 
 // State is where caches, locks and the inbox are stored.

@@ -2,19 +2,27 @@ package daemon
 
 import "github.com/penstock-data/penstock/cmd/internal/config"
 
-// ChangedAtStart compares two configurations and returns the different keys that are read only at start.
-func ChangedAtStart(was, is config.Config) (keys []string) {
-	for _, k := range []struct {
-		name string
-		same bool
-	}{
-		{"serve.listen", was.Serve.Listen == is.Serve.Listen},
-		{"serve.tls", sameFiles(was.Serve.TLS, is.Serve.TLS)},
-		{"serve.auth", len(was.Serve.Tokens) == 0 || len(is.Serve.Tokens) > 0}, // changed tokens apply at once
-		{"serve.otlp", sameCollector(was.Serve.OTLP, is.Serve.OTLP)},
-		{"serve.openlineage", sameCollector(was.Serve.OpenLineage, is.Serve.OpenLineage)},
-		{"state", was.State.Dir == is.State.Dir && was.State.URL == is.State.URL && was.State.Keyring == is.State.Keyring},
-	} {
+// comparedKey is a key of two configurations, and whether both have the same value.
+type comparedKey struct {
+	name string
+	same bool
+}
+
+// ChangedAtStart compares two configurations and returns the different keys that serve reads only at start.
+func ChangedAtStart(was, is config.Config) []string {
+	return changed(was, is,
+		comparedKey{"serve.listen", was.Serve.Listen == is.Serve.Listen},
+		comparedKey{"serve.otlp", sameCollector(was.Serve.OTLP, is.Serve.OTLP)},
+		comparedKey{"serve.openlineage", sameCollector(was.Serve.OpenLineage, is.Serve.OpenLineage)})
+}
+
+// changed returns the different keys among those that each daemon reads only at start, and among own.
+func changed(was, is config.Config, own ...comparedKey) (keys []string) {
+	for _, k := range append(own,
+		comparedKey{"serve.tls", sameFiles(was.Serve.TLS, is.Serve.TLS)},
+		comparedKey{"serve.auth", len(was.Serve.Tokens) == 0 || len(is.Serve.Tokens) > 0}, // changed tokens apply at once
+		comparedKey{"state", was.State.Dir == is.State.Dir && was.State.URL == is.State.URL && was.State.Keyring == is.State.Keyring},
+	) {
 		if !k.same {
 			keys = append(keys, k.name)
 		}

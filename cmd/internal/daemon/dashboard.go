@@ -72,14 +72,20 @@ func OpenDashboard(c *config.Config, o DashboardConfig) (*Dashboard, error) {
 // and the new configuration has none, the old tokens stay valid.
 func (d *Dashboard) Configure(c *config.Config) {
 	d.conf.Store(c)
-	if len(c.Serve.Tokens) == 0 && d.closed {
+	define(d.guard, c, d.closed)
+}
+
+// define passes the tokens of a configuration to a guard. The parameter closed reports that the process started with
+// tokens.
+func define(guard *access.Guard, c *config.Config, closed bool) {
+	if len(c.Serve.Tokens) == 0 && closed {
 		return // without a token, every machine that reaches the address would have access
 	}
 	var tokens []access.Token
 	for _, t := range c.Serve.Tokens {
 		tokens = append(tokens, access.Token{Name: t.Name, Secret: t.Secret, Role: access.Role(t.Role)})
 	}
-	d.guard.Define(tokens)
+	guard.Define(tokens)
 }
 
 // Mount adds the dashboard to the daemon.

@@ -21,8 +21,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
-// Listen opens the configured address, with connection limits and TLS.
-func Listen(c *config.Config, log *slog.Logger) (net.Listener, error) {
+// Listen opens an address of the configuration, with connection limits and TLS. The parameter key is the key of the
+// address in the configuration.
+func Listen(c *config.Config, key, address string, log *slog.Logger) (net.Listener, error) {
 	var files *certificateFiles
 	if t := c.Serve.TLS; t != nil {
 		files = &certificateFiles{cert: t.Cert, key: t.Key, log: log}
@@ -30,9 +31,9 @@ func Listen(c *config.Config, log *slog.Logger) (net.Listener, error) {
 			return nil, failure.Hinted(err, "check the files under `serve: {tls: {cert: …, key: …}}` in the configuration")
 		}
 	}
-	l, err := openListener(c.Serve)
+	l, err := openListener(address)
 	if err != nil {
-		return nil, failure.Hinted(fmt.Errorf("open %s: %w", c.Serve.Listen, err), "another process may use the address; `serve: {listen: …}` in the configuration sets it")
+		return nil, failure.Hinted(fmt.Errorf("open %s: %w", address, err), "another process may use the address; `"+key+": {listen: …}` in the configuration sets it")
 	}
 	l = receive.Listener(l, Connections(descriptors()), log)
 	if files != nil {
@@ -44,10 +45,10 @@ func Listen(c *config.Config, log *slog.Logger) (net.Listener, error) {
 // socketMode lets the owner and the group of the socket connect, so that a proxy in that group can connect.
 const socketMode fs.FileMode = 0o660
 
-func openListener(s config.Serve) (net.Listener, error) {
-	path := s.Socket()
+func openListener(address string) (net.Listener, error) {
+	path := config.Socket(address)
 	if path == "" {
-		return net.Listen("tcp", s.Listen)
+		return net.Listen("tcp", address)
 	}
 	l, err := net.Listen("unix", path)
 	if errors.Is(err, syscall.EADDRINUSE) && abandoned(path) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/check"
 	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/execute"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
@@ -31,6 +32,7 @@ type Signals struct {
 
 	statuses func() []serve.Status // pipelines of the daemon; empty before mount
 	inbox    state.Inbox           // nil before mount
+	units    *execute.Worker       // nil before mount, and if the state is a folder
 	now      func() time.Time      // the clock of the inbox
 	log      *slog.Logger
 
@@ -162,8 +164,8 @@ func (s *Signals) Observers() []serve.Observer {
 }
 
 // Mount adds health and metrics to d.
-func (s *Signals) Mount(d *serve.Daemon, c *config.Config, j state.Journal, in state.Inbox) {
-	s.statuses, s.inbox, s.log = d.Hub().Statuses, in, d.Log
+func (s *Signals) Mount(d *serve.Daemon, c *config.Config, j state.Journal, in state.Inbox, units *execute.Worker) {
+	s.statuses, s.inbox, s.units, s.log = d.Hub().Statuses, in, units, d.Log
 	health := signal.NewHealth(d.Alive, d.Log)
 	checks := []signal.Check{
 		{Name: "configuration", Ready: func(context.Context) error { return nil }}, // a daemon always has one
@@ -206,6 +208,7 @@ func (s *Signals) Run(ctx context.Context) (wait func()) {
 // limit: the limit is reported once.
 func (s *Signals) read() signal.Reading {
 	r := signal.Reading{Inbox: s.standings()}
+	r.Units, r.Slots = unitsNow(s.units, s.log)
 	reported := map[[2]string]bool{}
 	for _, st := range s.statuses() {
 		if st.Running == nil || len(st.Sources) == 0 {

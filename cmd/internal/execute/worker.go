@@ -70,10 +70,13 @@ func (w *Worker) Configure(c *config.Config) {
 // Work makes attempts at the jobs of the queue until ctx ends. Then it stops the attempts under way, within ten seconds.
 func (w *Worker) Work(ctx context.Context) error {
 	pool, schema, err := w.db.Queue(ctx)
-	if err != nil {
-		return open.StateTrouble(err)
+	if err == nil {
+		err = open.InspectQueue(ctx, w.db)
 	}
-	if err := open.InspectQueue(ctx, w.db); err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return open.StateTrouble(err)
 	}
 	return queue.Worker{

@@ -157,3 +157,13 @@ func (ps *Slots) Drain(ctx context.Context) error {
 		}
 	}
 }
+
+// Width returns the number of slots.
+func (ps *Slots) Width() int { return ps.scheduler.pool.Width }
+
+// InUse returns how many slots have a job.
+func (ps *Slots) InUse() int {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	return ps.slots
+}

@@ -166,3 +166,15 @@ func TestSlotsPutOff(t *testing.T) {
 		require.NoError(t, ps.Drain(t.Context()))
 	})
 }
+
+// The slots in use are those of jobs that have not left.
+func TestSlotsInUse(t *testing.T) {
+	s := fleet.NewSlots(fleet.Pool{Width: 2})
+	require.Equal(t, []int{2, 0}, []int{s.Width(), s.InUse()})
+	one, other := s.Acquire(t.Context()), s.Acquire(t.Context())
+	require.Equal(t, 2, s.InUse())
+	one.Leave()
+	require.Equal(t, 1, s.InUse())
+	other.Leave()
+	require.Zero(t, s.InUse())
+}

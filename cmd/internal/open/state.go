@@ -1,9 +1,11 @@
 package open
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"net/url"
 	"strings"
 	"sync"
@@ -15,6 +17,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/fleet/queue"
 	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/state/postgres"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 // stores are the state stores that this process uses, each opened once.
@@ -35,13 +38,13 @@ func (o *Opener) State(c *config.Config) state.Store {
 	if o.stores.all == nil {
 		o.stores.all = map[config.State]state.Store{}
 	}
-	o.stores.all[at] = openState(at, o.Life)
+	o.stores.all[at] = openState(at, o.Life, o.Log)
 	return o.stores.all[at]
 }
 
-func openState(at config.State, life time.Duration) state.Store {
+func openState(at config.State, life time.Duration, log *slog.Logger) state.Store {
 	if at.URL != "" {
-		return postgres.New(postgres.Options{URL: at.URL.Reveal(), Keys: at.Key.Reveal(), Jobs: queue.Jobs{}, Life: life})
+		return postgres.New(postgres.Options{URL: at.URL.Reveal(), Keys: at.Key.Reveal(), Jobs: queue.Jobs{}, Life: life, Log: log})
 	}
 	f := &state.Folder{Dir: at.Dir, Keys: at.Key.Reveal()}
 	if at.Keyring {
@@ -65,9 +68,13 @@ func (s *stores) close() error {
 // HintKey is the hint for creating a key of a state database.
 const HintKey = "create a key with `age-keygen -o state.key`, and set it with `state: {path: postgres://…, key: \"${file:state.key}\"}` or PENSTOCK_STATE_KEY, the same for every process"
 
-// StateTrouble adds a hint to an error of the state.
+// StateTrouble adds a hint to an error of the state. A database that does not answer is no fault of the configuration.
 func StateTrouble(err error) error {
 	switch {
+	case errors.Is(err, context.Canceled):
+		return err
+	case postgres.Unavailable(err):
+		return &failure.Error{Err: err, Hint: "run again when the database answers; committed data is safe", Code: failure.ExitPartial}
 	case errors.Is(err, postgres.ErrUnmigrated):
 		return failure.Usage("run `penstock migrate` with a role that may create tables", "%w", err)
 	case errors.Is(err, state.ErrNewer):
@@ -78,6 +85,30 @@ func StateTrouble(err error) error {
 		return failure.Usage("let penstock write to the folder that `state:` in the configuration sets", "%w", err)
 	}
 	return failure.Usage("let penstock write to the folder or database that `state:` in the configuration sets", "%w", err)
+}
+
+// stateWait is how long a daemon waits for its state database when it starts. systemd waits 90 seconds for a service.
+const stateWait = time.Minute
+
+// AwaitState waits until the state database answers. It returns an error if the database does not answer for a minute,
+// or if this program cannot use it.
+func (o *Opener) AwaitState(ctx context.Context, c *config.Config) error {
+	db, ok := o.State(c).(*postgres.Store)
+	if !ok {
+		return nil
+	}
+	tries := retry.Policy{First: 200 * time.Millisecond, Longest: 5 * time.Second, Total: cmp.Or(3*o.Life, stateWait)}.Begin() // Invariant 15
+	for {
+		err := db.Ping(ctx)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case !postgres.Unavailable(err), !tries.Again(ctx):
+			return StateTrouble(err)
+		}
+	}
 }
 
 // StateHost returns where a state database is, without user and password.

@@ -28,7 +28,7 @@ type Config struct {
 	Handlers  Handlers
 	Pipelines []Pipeline
 	Observers []Observer
-	Journal   state.Journal // stores slots and runs; the caller closes the journal once Run has returned
+	Journal   state.Journal // stores slots and runs; the caller closes the journal once Run has returned; nil for a daemon without pipelines
 	Log       *slog.Logger
 
 	// Now is the clock for slots and records, see [state.Store]. All daemons that share the journal must use the same
@@ -105,7 +105,10 @@ func (d *Daemon) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	d.ctx = ctx
-	err := d.Journal.BreakRuns(ctx, "the process ended during the run")
+	var err error
+	if d.Journal != nil {
+		err = d.Journal.BreakRuns(ctx, "the process ended during the run")
+	}
 	if err == nil {
 		err = d.define(d.Pipelines)
 	}

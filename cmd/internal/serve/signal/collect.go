@@ -42,6 +42,12 @@ var (
 	rateWaits  = describe("rate_wait_seconds", "Time until the next request may be sent; 0 if it may be sent now.", "source", "surface")
 	inboxBytes = describe("inbox_bytes", "Size of the events in the inbox.", "source")
 	inboxDead  = describe("inbox_dead_letters", "Dead letters in the inbox: events that could not be applied.", "source")
+	unitsDue   = describe("units_waiting", "Units of runs that a worker with a free slot can begin now, of all processes with the same state.")
+	unitsLater = describe("units_delayed", "Units of runs that wait for a time, for example because their source did not answer.")
+	unitsBusy  = describe("units_running", "Units of runs that a worker executes.")
+	unitsAge   = describe("unit_oldest_waiting_age_seconds", "Time since the run of the oldest waiting unit began; 0 if none waits.")
+	slotsAll   = describe("worker_slots", "Slots of this process: how many sources it reads at once, by queue.", "queue")
+	slotsUsed  = describe("worker_slots_used", "Slots of this process that are in use.", "queue")
 	inboxAge   = describe("inbox_oldest_event_age_seconds", "Time since the delivery of the oldest event in the inbox; 0 if the inbox is empty.", "source")
 )
 
@@ -51,7 +57,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe sends the description of each metric that Collect sends.
 func (readings) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{rateLimit, rateUsed, rateFlying, rateWaits, inboxBytes, inboxDead, inboxAge} {
+	for _, d := range []*prometheus.Desc{rateLimit, rateUsed, rateFlying, rateWaits, inboxBytes, inboxDead, inboxAge, unitsDue, unitsLater, unitsBusy, unitsAge, slotsAll, slotsUsed} {
 		to <- d
 	}
 }
@@ -67,6 +73,16 @@ func (read readings) Collect(to chan<- prometheus.Metric) {
 		send(rateUsed, c.Used, c.Source, c.Surface)
 		send(rateFlying, float64(c.InFlight), c.Source, c.Surface)
 		send(rateWaits, max(0, c.Waits.Seconds()), c.Source, c.Surface)
+	}
+	if u := r.Units; u != nil {
+		send(unitsDue, float64(u.Waiting))
+		send(unitsLater, float64(u.Later))
+		send(unitsBusy, float64(u.Running))
+		send(unitsAge, u.Oldest.Seconds())
+	}
+	for _, s := range r.Slots {
+		send(slotsAll, float64(s.All), s.Queue)
+		send(slotsUsed, float64(s.Used), s.Queue)
 	}
 	for _, i := range r.Inbox {
 		send(inboxDead, float64(i.Dead), i.Source)

@@ -39,6 +39,20 @@ type Metrics struct {
 type Reading struct {
 	Rates []Rate
 	Inbox []Inbox
+	Units *Units // nil if the state is a folder, or if the units cannot be read
+	Slots []Slots
+}
+
+// Units counts the units of runs that have not ended, of all processes that share the state.
+type Units struct {
+	Waiting, Later, Running int           // a unit that waits for a time is Later
+	Oldest                  time.Duration // time since the run of the oldest waiting unit began; 0 if none waits
+}
+
+// Slots are the slots of this process for a queue of units.
+type Slots struct {
+	Queue     string
+	All, Used int
 }
 
 // Rate is the rate limit of one credential, and how much of it is used.

@@ -1,0 +1,30 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// UnitLoad counts the units that have not ended, of all runs.
+type UnitLoad struct {
+	Waiting int    // units that a worker with a free slot can claim now
+	Later   int    // units that wait for a time, because their source did not answer or the attempt failed
+	Running int    // units that a worker has claimed
+	Oldest  string // the run of the oldest waiting unit; "" if none waits
+}
+
+// UnitLoad returns how much work the workers have, and how much waits for them. It reads only the index of these units.
+func (s *Store) UnitLoad(ctx context.Context) (l UnitLoad, err error) {
+	err = s.read(ctx, func(pool *pgxpool.Pool) error {
+		return pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE due), count(*) FILTER (WHERE NOT due AND state <> 'running'), count(*) FILTER (WHERE state = 'running'),
+			coalesce(min(run) FILTER (WHERE due), '')
+			FROM (SELECT run, state, state <> 'running' AND not_before <= clock_timestamp() AS due FROM units WHERE `+activeUnits+`) u`).
+			Scan(&l.Waiting, &l.Later, &l.Running, &l.Oldest)
+	})
+	if err != nil {
+		return l, fmt.Errorf("count units: %w", err)
+	}
+	return l, nil
+}
