@@ -70,7 +70,7 @@ generated: ## read random test servers, twice each: the table must equal the lis
 	PENSTOCK_TEST_TRIALS=$(COUNT) $(GO) test -timeout 600m -tags $(TAGS) -run '^TestServers$$' -count=1 -v ./cmd/internal/pipeline
 
 .PHONY: lint
-lint: tools ## check the format, vet all builds, run golangci-lint (with staticcheck), find dead code, check the workflows
+lint: tools ## check the format, vet all builds, run golangci-lint (with staticcheck), find dead code, check the workflows and the Kubernetes manifests
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	$(GO) vet -tags $(TAGS) $(PKGS)
 	$(GO) vet -tags $(TAGS),iceberg ./load/iceberg ./cmd/penstock
@@ -78,6 +78,7 @@ lint: tools ## check the format, vet all builds, run golangci-lint (with staticc
 	$(TOOL)/go.mod golangci-lint run
 	@dead=$$($(TOOL)/go.mod deadcode -test -tags $(TAGS),iceberg $(PKGS)) && test -z "$$dead" || { echo "$$dead"; exit 1; }
 	$(TOOL)/actionlint/go.mod actionlint
+	@sh .ci/manifests
 
 .PHONY: tools
 tools: # fetch and build the tools, in three attempts at most

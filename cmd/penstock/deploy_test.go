@@ -23,23 +23,32 @@ func deployed(t *testing.T, name string) string {
 	return string(text)
 }
 
-// TestUnit lets systemd check that the unit is valid and hardened.
+// TestUnit lets systemd check that the units are valid and hardened.
 func TestUnit(t *testing.T) {
+	for name, folder := range map[string]string{"penstock.service": "penstock", "penstock-worker.service": "penstock-worker"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkUnit(t, name, folder)
+		})
+	}
+}
+
+func checkUnit(t *testing.T, name, folder string) {
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Skip("needs systemd-analyze")
 	}
 	self, err := os.Executable()
 	require.NoError(t, err)
-	unit := filepath.Join(t.TempDir(), "penstock.service")
-	text := deployed(t, "penstock.service")
+	unit := filepath.Join(t.TempDir(), name)
+	text := deployed(t, name)
 	require.NoError(t, os.WriteFile(unit, []byte(strings.ReplaceAll(text, "/usr/bin/penstock", self)), 0o600))
 	out, err := exec.Command(analyze, "verify", "--man=no", unit).CombinedOutput()
 	require.NoError(t, err, string(out))
-	require.NotContains(t, string(out), "penstock.service:", "systemd has a warning")
+	require.NotContains(t, string(out), name+":", "systemd has a warning")
 	out, err = exec.Command(analyze, "security", "--offline=true", "--threshold=20", unit).CombinedOutput()
 	require.NoError(t, err, "exposure is above 2.0:\n%s", out)
-	for _, line := range []string{"Type=notify", "DynamicUser=yes", "StateDirectory=penstock", "NoNewPrivileges=yes", "ProtectSystem=strict", "MemoryDenyWriteExecute=yes"} {
+	for _, line := range []string{"Type=notify", "DynamicUser=yes", "StateDirectory=" + folder, "ExecReload=kill -HUP $MAINPID", "NoNewPrivileges=yes", "ProtectSystem=strict", "MemoryDenyWriteExecute=yes"} {
 		require.Contains(t, text, "\n"+line+"\n")
 	}
 }

@@ -1,0 +1,142 @@
+// Manifests writes JSON Schemas of Kubernetes objects for kubeconform, which has none of its own and would fetch them
+// from the network. The schemas come from the description of the API in the module of Kubernetes, and from the
+// definitions of KEDA's objects in its module. Objects may have no fields that their schema lacks.
+//
+//	go run ./cmd/internal/manifests -api swagger.json -objects FOLDER -out FOLDER
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+func main() {
+	api := flag.String("api", "", "swagger.json of Kubernetes")
+	objects := flag.String("objects", "", "folder with CustomResourceDefinitions")
+	out := flag.String("out", "", "folder for the schemas")
+	flag.Parse()
+	if err := errors.Join(writeAPI(*api, *out), writeObjects(*objects, *out)); err != nil {
+		fmt.Fprintln(os.Stderr, "manifests:", err)
+		os.Exit(1)
+	}
+}
+
+// schema is a JSON Schema.
+type schema = map[string]any
+
+// groups are the groups of Kubernetes whose objects get a schema.
+var groups = []string{"", "apps", "batch", "networking.k8s.io", "policy"}
+
+// writeAPI writes a schema for each kind of object of the groups. Each file has all definitions, because they refer to
+// each other.
+func writeAPI(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	var api struct{ Definitions map[string]schema }
+	if err := json.Unmarshal(text, &api); err != nil {
+		return fmt.Errorf("read %s: %w", from, err)
+	}
+	for name, one := range api.Definitions {
+		if strings.HasSuffix(name, ".resource.Quantity") {
+			one["type"] = []string{"string", "number"}
+		}
+		closeSchema(one)
+	}
+	var errs []error
+	for name, one := range api.Definitions {
+		kinds, _ := one["x-kubernetes-group-version-kind"].([]any)
+		if len(kinds) != 1 { // several: an object that belongs to each group, such as DeleteOptions
+			continue
+		}
+		of, _ := kinds[0].(schema)
+		for _, group := range groups {
+			if of["group"] == group {
+				errs = append(errs, write(to, group, of["version"], of["kind"], schema{"$ref": "#/definitions/" + name, "definitions": api.Definitions}))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// writeObjects writes a schema for each version of the custom objects that the files of a folder define.
+func writeObjects(from, to string) error {
+	files, err := filepath.Glob(filepath.Join(from, "*.yaml"))
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("read %s: no files", from)
+	}
+	for _, file := range files {
+		err = errors.Join(err, writeObject(file, to))
+	}
+	return err
+}
+
+func writeObject(file, to string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var object struct {
+		Spec struct {
+			Group    string
+			Names    struct{ Kind string }
+			Versions []struct {
+				Name   string
+				Schema struct {
+					Object schema `yaml:"openAPIV3Schema"`
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &object); err != nil {
+		return fmt.Errorf("read %s: %w", file, err)
+	}
+	for _, v := range object.Spec.Versions {
+		closeSchema(v.Schema.Object)
+		err = errors.Join(err, write(to, object.Spec.Group, v.Name, object.Spec.Names.Kind, v.Schema.Object))
+	}
+	return err
+}
+
+// write writes a schema under the name that kubeconform derives from an object.
+func write(folder, group string, version, kind any, s schema) error {
+	short, _, _ := strings.Cut(group, ".")
+	name := strings.Trim(strings.ToLower(fmt.Sprintf("%v-%s-%v", kind, short, version)), "-")
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, strings.ReplaceAll(name, "--", "-")+".json"), text, 0o600)
+}
+
+// closeSchema forbids fields that a schema does not name, at every level. It also allows numbers where Kubernetes accepts
+// a number or a text.
+func closeSchema(s schema) {
+	if s["format"] == "int-or-string" || s["x-kubernetes-int-or-string"] == true {
+		delete(s, "anyOf")
+		s["type"] = []string{"integer", "string"}
+	}
+	delete(s, "format") // for example, kubeconform does not know the format of a quantity
+	fields, _ := s["properties"].(schema)
+	if _, open := s["additionalProperties"]; len(fields) > 0 && !open && s["x-kubernetes-preserve-unknown-fields"] != true {
+		s["additionalProperties"] = false
+	}
+	for _, field := range fields {
+		if f, ok := field.(schema); ok {
+			closeSchema(f)
+		}
+	}
+	for _, key := range []string{"items", "additionalProperties"} {
+		if inner, ok := s[key].(schema); ok {
+			closeSchema(inner)
+		}
+	}
+}
