@@ -33,7 +33,18 @@ type SlotRecord struct {
 	Attempts int // number of runs
 	Broken   int // number of runs during which the process ended
 	Count    int // number of slots that the record covers; more than 1 if many slots were missed
+
+	Patient bool // not stored: in AddSlots, the slot waits for a run that is under way, and is not skipped
 }
+
+// Causes of skipped slots that a store decides itself.
+const (
+	CausePaused  = "paused"     // a person has paused the schedule
+	CauseOverlap = "still busy" // an earlier run of the pipeline has not ended
+)
+
+// OverlapReason says why a slot with the cause CauseOverlap was skipped.
+func OverlapReason(run string) string { return "run " + run + " was still in progress" }
 
 // AddSlots records the slots that are not recorded yet, and returns them. It adds all of them or none. From then on,
 // [JournalFile.Seen] returns the time seenUntil. If there are too many records, AddSlots deletes the oldest slots that
@@ -63,7 +74,7 @@ func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, seenUntil t
 	return added, err
 }
 
-// SetSlot implements [SlotStore].
+// SetSlot implements [SlotStore]. No other process can have begun a run, because this process alone has the file open.
 func (j *JournalFile) SetSlot(ctx context.Context, s SlotRecord, runs ...RunRecord) error {
 	return j.change(ctx, "slot", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `REPLACE INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, s.values()...)

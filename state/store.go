@@ -110,8 +110,13 @@ type Schedule interface {
 
 // SlotStore has one record for each slot. See [JournalFile] for the other methods. // Invariant 18
 type SlotStore interface {
+	// AddSlots records the slots that are not recorded yet: see [JournalFile.AddSlots]. If an earlier slot of the
+	// pipeline has a run that has not ended, in any process, AddSlots skips the slots that would wait and are not
+	// Patient. It decides this in the transaction that adds the slots.
 	AddSlots(ctx context.Context, pipeline string, seenUntil time.Time, slots []SlotRecord) (added []SlotRecord, err error)
-	// SetSlot replaces the record of an existing slot and records its runs, in one transaction.
+	// SetSlot replaces the record of an existing slot and records its runs, in one transaction. If the new state is
+	// SlotRunning, and another run of the pipeline has not ended, in any process, SetSlot changes nothing and returns
+	// [ErrUnderWay], wrapped.
 	SetSlot(ctx context.Context, s SlotRecord, runs ...RunRecord) error
 	OpenSlots(ctx context.Context, pipeline string) ([]SlotRecord, error)
 	// Orphans assigns the open slots of dead processes to the caller, and returns them. It returns none if only one
@@ -122,6 +127,9 @@ type SlotStore interface {
 
 // RunStore has the reports of the last runs. See [JournalFile] for the other methods.
 type RunStore interface {
+	// BeginRun records a run without a slot. If another run of the pipeline has not ended, in any process, BeginRun
+	// records nothing and returns [ErrUnderWay], wrapped.
+	BeginRun(ctx context.Context, r RunRecord) error
 	// KeepRun records a run or its outcome. It changes nothing if another process has taken over the run.
 	KeepRun(ctx context.Context, r RunRecord) error
 	BreakRuns(ctx context.Context, reason string) error

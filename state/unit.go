@@ -34,6 +34,7 @@ type Unit struct {
 	Pipeline string
 	Source   string // "" if the pipeline has only one source
 	Part     string // names the group of streams
+	Planned  int    // number of units that the run was planned with; 0: unknown
 
 	State     UnitState
 	Attempt   int    // number of times that the unit was claimed
@@ -95,7 +96,8 @@ type Claim struct {
 // another process has claimed the unit or the slot. This process must stop working on it.
 var ErrTaken = errors.New("no longer belongs to this process")
 
-// ErrUnderWay is returned if a unit cannot be added, because it has not ended in another run. It is an [ErrLocked].
+// ErrUnderWay is returned if a run cannot begin, or its units cannot be added, because another run of the pipeline has
+// not ended. It is an [ErrLocked].
 var ErrUnderWay = fmt.Errorf("a run of the pipeline has not ended: %w", ErrLocked)
 
 // Units stores the units of runs. Times are by the store's clock. For each pipeline, the ended units of the last runs
@@ -103,7 +105,8 @@ var ErrUnderWay = fmt.Errorf("a run of the pipeline has not ended: %w", ErrLocke
 type Units interface {
 	// AddUnits adds waiting units, all or none, and returns them with their IDs. If a unit with the same pipeline,
 	// source and part has not ended in another run, AddUnits adds none and returns [ErrUnderWay]. If it has not ended
-	// in the same run, it is returned instead. So adding a run's units twice is safe, also within one call.
+	// in the same run, it is returned instead. So adding a run's units twice is safe, also within one call. A store
+	// that several hosts share adds none also if any other unit of the pipeline has not ended in another run.
 	AddUnits(ctx context.Context, units []Unit) ([]Unit, error)
 	// ClaimUnits claims units for a worker and returns them. It finds the unit that may start and has waited longest.
 	// Then it claims all units of the same run, pipeline and source that may start, within the limits of c. There may

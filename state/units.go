@@ -37,6 +37,8 @@ CREATE TABLE units (
 );
 CREATE UNIQUE INDEX units_active ON units (pipeline, source, part) WHERE state IN ('waiting', 'running', 'parked');
 CREATE INDEX units_by_run ON units (pipeline, run);
+`, `
+ALTER TABLE units ADD COLUMN planned INTEGER NOT NULL DEFAULT 0;
 `}
 
 const unitsWait = 5 * time.Second
@@ -70,7 +72,7 @@ func (l *UnitsFile) change(ctx context.Context, what string, do func(*sql.Tx) er
 }
 
 // unitColumns are the columns that scanUnits reads, in its order.
-const unitColumns = `id, run, pipeline, source, part, state, attempt, broken, worker, not_before, started, ended, report`
+const unitColumns = `id, run, pipeline, source, part, planned, state, attempt, broken, worker, not_before, started, ended, report`
 
 // activeUnits is the condition that a unit has not ended.
 const activeUnits = `state IN ('waiting', 'running', 'parked')`
@@ -84,9 +86,9 @@ func (l *UnitsFile) AddUnits(ctx context.Context, units []Unit) (added []Unit, e
 			return err
 		}
 		for _, u := range DistinctUnits(units) {
-			one, err := scanUnits(tx.QueryContext(ctx, `INSERT INTO units (run, pipeline, source, part, state, not_before) VALUES (?, ?, ?, ?, 'waiting', ?)
+			one, err := scanUnits(tx.QueryContext(ctx, `INSERT INTO units (run, pipeline, source, part, planned, state, not_before) VALUES (?, ?, ?, ?, ?, 'waiting', ?)
 				ON CONFLICT (pipeline, source, part) WHERE `+activeUnits+` DO UPDATE SET run = excluded.run WHERE run = excluded.run
-				RETURNING `+unitColumns, u.Run, u.Pipeline, u.Source, u.Part, micros(u.NotBefore)))
+				RETURNING `+unitColumns, u.Run, u.Pipeline, u.Source, u.Part, u.Planned, micros(u.NotBefore)))
 			if err != nil {
 				return err
 			}
@@ -108,7 +110,7 @@ func (l *UnitsFile) AddUnits(ctx context.Context, units []Unit) (added []Unit, e
 // forgetUnits deletes ended units of old runs of the pipelines in begun: see [KeptUnits]. // Invariant 6
 func forgetUnits(ctx context.Context, tx *sql.Tx, begun []string) error {
 	for _, p := range begun {
-		_, err := tx.ExecContext(ctx, `DELETE FROM units WHERE pipeline = ?1 AND NOT `+activeUnits+` AND run < (SELECT min(run) FROM
+		_, err := tx.ExecContext(ctx, `DELETE FROM units WHERE pipeline = ?1 AND NOT `+activeUnits+` AND run NOT IN (SELECT run FROM units WHERE pipeline = ?1 AND `+activeUnits+`) AND run < (SELECT min(run) FROM
 			(SELECT run, row_number() OVER last AS n, sum(count(*)) OVER last AS total FROM units WHERE pipeline = ?1 GROUP BY run WINDOW last AS (ORDER BY run DESC))
 			WHERE n = 1 OR n <= ?2 AND total <= ?3)`, p, KeptUnitRuns, KeptUnits)
 		if err != nil {
@@ -277,7 +279,7 @@ func scanUnits(rows *sql.Rows, err error) (units []Unit, _ error) {
 		var u Unit
 		var notBefore, started, ended int64
 		var report []byte
-		err := scan(&u.ID, &u.Run, &u.Pipeline, &u.Source, &u.Part, &u.State, &u.Attempt, &u.Broken, &u.Worker, &notBefore, &started, &ended, &report)
+		err := scan(&u.ID, &u.Run, &u.Pipeline, &u.Source, &u.Part, &u.Planned, &u.State, &u.Attempt, &u.Broken, &u.Worker, &notBefore, &started, &ended, &report)
 		u.NotBefore, u.Started, u.Ended = timeOf(notBefore), timeOf(started), timeOf(ended)
 		if len(report) > 0 {
 			u.Report = report

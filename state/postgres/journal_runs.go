@@ -17,6 +17,16 @@ func (j *journal) KeepRun(ctx context.Context, r state.RunRecord) error {
 	return j.change(ctx, "run", func(tx pgx.Tx) error { return j.keepRun(ctx, tx, r, false) })
 }
 
+// BeginRun implements [state.RunStore].
+func (j *journal) BeginRun(ctx context.Context, r state.RunRecord) error {
+	return j.change(ctx, "run", func(tx pgx.Tx) error {
+		if err := refuseRun(ctx, tx, r.Pipeline, r.Run); err != nil {
+			return err
+		}
+		return j.keepRun(ctx, tx, r, false)
+	})
+}
+
 func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, overwrite bool) error {
 	log, err := json.Marshal(r.Log)
 	if err != nil {

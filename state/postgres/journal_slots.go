@@ -18,7 +18,7 @@ const slotColumns = "pipeline, due, state, why, cause, run, status, started, end
 func nonce() string { return rand.Text()[:16] }
 
 // AddSlots implements [state.SlotStore]. If several processes add the same slot, only one of them gets it. If any
-// process has paused the pipeline, the slot is skipped. Invariant 18
+// process has paused the pipeline, the slot is skipped. // Invariant 18
 func (j *journal) AddSlots(ctx context.Context, pipeline string, seenUntil time.Time, slots []state.SlotRecord) (added []state.SlotRecord, err error) {
 	call := nonce()
 	err = j.change(ctx, "slots", func(tx pgx.Tx) error {
@@ -27,10 +27,21 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, seenUntil time.
 		if err := tx.QueryRow(ctx, "SELECT coalesce((SELECT paused IS NOT NULL FROM pipelines WHERE name = $1 FOR UPDATE), false)", pipeline).Scan(&paused); err != nil {
 			return err
 		}
+		if err := lockRuns(ctx, tx, pipeline); err != nil {
+			return err
+		}
+		busy, err := slotRun(ctx, tx, pipeline)
+		if err != nil {
+			return err
+		}
 		for _, s := range slots {
 			s.Pipeline, s.Count = pipeline, max(1, s.Count)
-			if paused && s.State == state.SlotWaiting {
-				s.State, s.Cause, s.Why = state.SlotSkipped, "", "paused"
+			switch {
+			case s.State != state.SlotWaiting:
+			case paused:
+				s.State, s.Cause, s.Why = state.SlotSkipped, state.CausePaused, "paused"
+			case busy != "" && !s.Patient:
+				s.State, s.Cause, s.Why = state.SlotSkipped, state.CauseOverlap, state.OverlapReason(busy)
 			}
 			args := append(values(s), j.process, call)
 			// If the answer to a commit was lost, AddSlots runs this function again, and finds the slots that it has
@@ -44,10 +55,10 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, seenUntil time.
 				added = append(added, s)
 			}
 		}
-		if _, err := tx.Exec(ctx, "UPDATE pipelines SET seen = greatest(seen, $1) WHERE name = $2", seenUntil, pipeline); err != nil {
+		if _, err = tx.Exec(ctx, "UPDATE pipelines SET seen = greatest(seen, $1) WHERE name = $2", seenUntil, pipeline); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `DELETE FROM slots WHERE pipeline = $1 AND state IN ('ran', 'skipped') AND due <
+		_, err = tx.Exec(ctx, `DELETE FROM slots WHERE pipeline = $1 AND state IN ('ran', 'skipped') AND due <
 			(SELECT due FROM slots WHERE pipeline = $1 ORDER BY due DESC LIMIT 1 OFFSET $2)`, pipeline, state.KeptSlots-1)
 		return err
 	})
@@ -58,6 +69,15 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, seenUntil time.
 // returns [state.ErrTaken], wrapped.
 func (j *journal) SetSlot(ctx context.Context, s state.SlotRecord, runs ...state.RunRecord) error {
 	return j.change(ctx, "slot", func(tx pgx.Tx) error {
+		if s.State == state.SlotRunning {
+			err := refuseRun(ctx, tx, s.Pipeline, s.Run)
+			if err == nil {
+				err = refuseEarly(ctx, tx, s)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		tag, err := tx.Exec(ctx, `UPDATE slots SET state = $3, why = $4, cause = $5, run = $6, status = $7, started = $8, ended = $9, attempts = $10, broken = $11, count = $12
 			WHERE pipeline = $1 AND due = $2 AND owner = $13`, append(values(s), j.process)...)
 		if err == nil && tag.RowsAffected() == 0 {
@@ -76,8 +96,16 @@ func (j *journal) OpenSlots(ctx context.Context, pipeline string) ([]state.SlotR
 	return j.adopt(ctx, pipeline, "owner = $2 OR "+orphaned)
 }
 
-// Orphans implements [state.SlotStore].
+// Orphans implements [state.SlotStore]. Runs of dead processes are stopped. If a run has a slot, the caller may
+// continue it.
 func (j *journal) Orphans(ctx context.Context, pipeline string) ([]state.SlotRecord, error) {
+	err := j.change(ctx, "runs", func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "UPDATE runs SET status = 'stopped', error = $2 WHERE pipeline = $1 AND status = 'running' AND "+orphaned, pipeline, "the process ended during the run")
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
 	return j.adopt(ctx, pipeline, "owner <> $2 AND "+orphaned)
 }
 

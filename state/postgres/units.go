@@ -35,7 +35,7 @@ func (l unitStore) change(ctx context.Context, what string, do func(pgx.Tx) erro
 }
 
 // unitColumns are the columns that unitOf reads, in its order.
-const unitColumns = "id, run, pipeline, source, part, state, attempt, broken, worker, nullif(not_before, '-infinity'), started, ended, report"
+const unitColumns = "id, run, pipeline, source, part, planned, state, attempt, broken, worker, nullif(not_before, '-infinity'), started, ended, report"
 
 // activeUnits is the condition that a unit has not ended.
 const activeUnits = "state IN ('waiting', 'running', 'parked')"
@@ -44,32 +44,33 @@ const activeUnits = "state IN ('waiting', 'running', 'parked')"
 func (l unitStore) AddUnits(ctx context.Context, units []state.Unit) (added []state.Unit, err error) {
 	var runs, pipelines, sources, parts []string
 	var notBefore []time.Time
+	var planned []int
 	units = state.DistinctUnits(units)
 	for _, u := range units {
 		runs, pipelines, sources, parts = append(runs, u.Run), append(pipelines, u.Pipeline), append(sources, u.Source), append(parts, u.Part)
-		notBefore = append(notBefore, u.NotBefore)
+		notBefore, planned = append(notBefore, u.NotBefore), append(planned, u.Planned)
 	}
 	err = l.change(ctx, "add units", func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, `INSERT INTO units (run, pipeline, source, part, state, not_before)
-			SELECT run, pipeline, source, part, 'waiting', CASE WHEN not_before < '0002-01-01' THEN '-infinity' ELSE not_before END
-			FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[]) WITH ORDINALITY u(run, pipeline, source, part, not_before, n) ORDER BY n
+		if err := refuseUnits(ctx, tx, runs, pipelines); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `INSERT INTO units (run, pipeline, source, part, planned, state, not_before)
+			SELECT run, pipeline, source, part, planned, 'waiting', CASE WHEN not_before < '0002-01-01' THEN '-infinity' ELSE not_before END
+			FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::int[]) WITH ORDINALITY u(run, pipeline, source, part, not_before, planned, n) ORDER BY n
 			ON CONFLICT (pipeline, source, part) WHERE `+activeUnits+` DO UPDATE SET run = excluded.run WHERE units.run = excluded.run
-			RETURNING `+unitColumns, runs, pipelines, sources, parts, notBefore)
+			RETURNING `+unitColumns, runs, pipelines, sources, parts, notBefore, planned)
 		if err != nil {
 			return err
 		}
 		if added, err = pgx.CollectRows(rows, unitOf); err != nil {
 			return err
 		}
-		if len(added) < len(units) {
-			var run string
-			err := tx.QueryRow(ctx, `SELECT coalesce(max(units.run), '') FROM units JOIN unnest($1::text[], $2::text[], $3::text[], $4::text[]) u(run, pipeline, source, part) USING (pipeline, source, part)
-				WHERE units.run <> u.run AND units.`+activeUnits, runs, pipelines, sources, parts).Scan(&run)
-			return errors.Join(fmt.Errorf("%w: %s", state.ErrUnderWay, run), err) // Invariant 14
+		if len(added) < len(units) { // cannot happen, since refuseUnits has looked
+			return fmt.Errorf("%d of %d units: %w", len(added), len(units), state.ErrUnderWay) // Invariant 14
 		}
 		slices.Sort(pipelines)
-		for _, p := range slices.Compact(slices.Clone(pipelines)) { // Invariant 6
-			_, err := tx.Exec(ctx, `DELETE FROM units WHERE pipeline = $1 AND NOT `+activeUnits+` AND run < (SELECT min(run) FROM
+		for _, p := range slices.Compact(pipelines) { // Invariant 6
+			_, err := tx.Exec(ctx, `DELETE FROM units WHERE pipeline = $1 AND NOT `+activeUnits+` AND run NOT IN (SELECT run FROM units WHERE pipeline = $1 AND `+activeUnits+`) AND run < (SELECT min(run) FROM
 				(SELECT run, row_number() OVER last AS n, sum(count(*)) OVER last AS total FROM units WHERE pipeline = $1 GROUP BY run WINDOW last AS (ORDER BY run DESC)) r
 				WHERE n = 1 OR n <= $2 AND total <= $3)`, p, state.KeptUnitRuns, state.KeptUnits)
 			if err != nil {
@@ -260,7 +261,7 @@ func (l unitStore) Units(ctx context.Context, f state.UnitFilter) (units []state
 func unitOf(row pgx.CollectableRow) (u state.Unit, err error) {
 	var notBefore, started, ended *time.Time
 	var report []byte
-	err = row.Scan(&u.ID, &u.Run, &u.Pipeline, &u.Source, &u.Part, &u.State, &u.Attempt, &u.Broken, &u.Worker, &notBefore, &started, &ended, &report)
+	err = row.Scan(&u.ID, &u.Run, &u.Pipeline, &u.Source, &u.Part, &u.Planned, &u.State, &u.Attempt, &u.Broken, &u.Worker, &notBefore, &started, &ended, &report)
 	u.NotBefore, u.Started, u.Ended = timeOf(notBefore), timeOf(started), timeOf(ended)
 	if len(report) > 0 {
 		u.Report = report

@@ -40,7 +40,7 @@ func claim(t require.TestingT, j state.UnitStore, c state.Claim) []state.Unit {
 	return units
 }
 
-func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
+func unitsClaim(t *testing.T, r Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "b"), unit("s2", "a"), unit("", "a")), 4)
 	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "a")), 1, "a unit of the same run is returned unchanged, and once")
@@ -88,13 +88,22 @@ func unitsClaim(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, err)
 	require.Len(t, all, 2)
 	require.Equal(t, state.UnitRunning, all[0].State, "it is unchanged")
-	require.Len(t, add(t, j, later), 1, "it has ended in the other run")
+	want := 2
+	if r.Shared {
+		_, err = j.AddUnits(ctx, []state.Unit{another})
+		require.ErrorIs(t, err, state.ErrUnderWay, "the other run has units that have not ended")
+		want = 1
+	} else {
+		require.Len(t, add(t, j, later), 1, "it has ended in the other run")
+	}
 	n, err := j.CancelUnits(ctx, state.UnitFilter{Pipeline: "p", Source: &later.Source})
 	require.NoError(t, err)
-	require.Equal(t, 2, n, "units of both runs")
+	require.Equal(t, want, n, "units of both runs")
 	n, err = j.CancelUnits(ctx, state.UnitFilter{Run: "run1"})
 	require.NoError(t, err)
 	require.Equal(t, 2, n, "ended units stay ended")
+	another.Planned = 1
+	require.Equal(t, 1, add(t, j, another)[0].Planned)
 }
 
 func unitsClaimRace(t *testing.T, _ Rig, open func() state.Store) {

@@ -55,6 +55,9 @@ func (w *Worker) plan(ctx context.Context, r Run) error {
 	for _, s := range sources {
 		units = append(units, fleet.Plan(r.ID, r.Pipeline.Name, s.name, open.Plain(streams))...)
 	}
+	for i := range units {
+		units[i].Planned = len(units)
+	}
 	_, err = w.claimer.Units.AddUnits(ctx, units)
 	return err
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -9,8 +10,24 @@ import (
 )
 
 // Joined returns the report of a run whose units have ended. If the run has several sources, the report
-// contains the sums over them. // Invariant 14
+// contains the sums over them. If units that the run was planned with are missing, the run is not complete, and the
+// report says so. // Invariant 14
 func Joined(run, name string, units []state.Unit) pipeline.Report {
+	r := joinedSources(run, name, units)
+	planned := 0
+	for _, u := range units {
+		planned = max(planned, u.Planned)
+	}
+	if len(units) < planned {
+		r.Err = errors.Join(r.Err, fmt.Errorf("the run has %d of the %d units that it was planned with", len(units), planned))
+		if r.Status == pipeline.StatusComplete {
+			r.Status = pipeline.StatusPartial
+		}
+	}
+	return r
+}
+
+func joinedSources(run, name string, units []state.Unit) pipeline.Report {
 	var sources []string
 	of := map[string][]state.Unit{}
 	for _, u := range units {

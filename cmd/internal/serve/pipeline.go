@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve/schedule"
+	"github.com/penstock-data/penstock/state"
 )
 
 // Trigger says why a run began.
@@ -26,11 +27,11 @@ type Skip string
 
 // The causes.
 const (
-	SkipPaused  Skip = "paused"     // a person paused the schedule
-	SkipMadeUp  Skip = "made up"    // the run of a later slot does its work
-	SkipLocked  Skip = "locked"     // another process was running the pipeline
-	SkipMissed  Skip = "missed"     // the daemon was not running, and no other run does its work
-	SkipOverlap Skip = "still busy" // the previous run had not ended
+	SkipPaused  Skip = state.CausePaused  // a person paused the schedule
+	SkipMadeUp  Skip = "made up"          // the run of a later slot does its work
+	SkipLocked  Skip = "locked"           // another process was running the pipeline
+	SkipMissed  Skip = "missed"           // the daemon was not running, and no other run does its work
+	SkipOverlap Skip = state.CauseOverlap // the previous run had not ended
 )
 
 // Missed reports whether the slot should have run but did not.

@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve/schedule"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/retry"
 )
 
 var errDeadline = errors.New("deadline")
@@ -33,7 +34,10 @@ type execution struct {
 
 // run performs the run. refused means that it could not begin, because another run of the pipeline is under way.
 func (x *execution) run(ctx context.Context) (refused bool) {
-	x.begun(ctx)
+	if err := x.begun(ctx); err != nil {
+		x.ended(ctx, pipeline.Report{}, x.d.clean(err))
+		return isRefused(pipeline.Report{}, err)
+	}
 	limited := ctx
 	if x.p.Plan.Deadline > 0 {
 		var cancel context.CancelFunc
@@ -80,16 +84,25 @@ func (x *execution) guarded(ctx context.Context) (report pipeline.Report, err er
 	return x.p.Run(ctx, o)
 }
 
-func (x *execution) begun(ctx context.Context) {
+// begun records that the run begins. It returns an error if the run must not begin, because another process has begun a
+// run of the pipeline. // Invariant 18
+func (x *execution) begun(ctx context.Context) error {
 	o := x.order
 	x.d.hub.update(x.p.Name, func(s *Status) {
 		s.Running = &Running{Run: o.Run, Trigger: o.Trigger, Due: x.slot.Due, Started: x.started}
 	})
 	if x.slot.Due.IsZero() { // for a run with a slot, beginSlot has recorded the run
-		x.write(ctx, state.RunRecord{Status: string(pipeline.StatusRunning)})
+		err := x.d.Journal.BeginRun(ctx, x.record(state.RunRecord{Status: string(pipeline.StatusRunning)}))
+		if errors.Is(err, state.ErrUnderWay) {
+			return err
+		}
+		if err != nil {
+			x.d.Log.Warn("cannot record run", "pipeline", x.p.Name, "run", o.Run, "error", err)
+		}
 	}
 	x.d.Log.Info("run begun", "pipeline", x.p.Name, "run", o.Run, "trigger", o.Trigger)
 	x.d.observe.Observe(RunStarted{Pipeline: x.p.Name, Run: o.Run, Trigger: o.Trigger, Due: x.slot.Due, At: x.started})
+	return nil
 }
 
 func (x *execution) progress(e pipeline.Event) {
@@ -214,23 +227,37 @@ func (x *execution) record(r state.RunRecord) state.RunRecord {
 	return r
 }
 
-// write stores the record of the run and that of its slot in one step. If another process has taken the slot,
-// write stores only the record of the run.
+// unwritten is for the record of a run that has ended. Without it, the run would seem to go on, and no other run of the
+// pipeline could begin. If the daemon stops meanwhile, another process ends the record.
+var unwritten = retry.Policy{First: time.Second, Longest: 30 * time.Second}
+
+// write stores the record of the run and that of its slot in one step, and tries again until ctx ends. If another process
+// has taken the slot, write stores only the record of the run.
 func (x *execution) write(ctx context.Context, r state.RunRecord) {
+	for tries := unwritten.Begin(); x.writeOnce(ctx, r) != nil; {
+		if !tries.Again(ctx) {
+			return
+		}
+	}
+}
+
+func (x *execution) writeOnce(ctx context.Context, r state.RunRecord) error {
 	r = x.record(r)
 	late, cancel := outlive(ctx)
 	defer cancel()
 	if !x.slot.Due.IsZero() {
 		err := x.d.Journal.SetSlot(late, x.slot, r)
 		if err == nil {
-			return
+			return nil
 		}
 		x.d.Log.Error("cannot record slot", "pipeline", x.p.Name, "due", r.Due, "error", err)
 		if !errors.Is(err, state.ErrTaken) {
-			return
+			return err
 		}
 	}
-	if err := x.d.Journal.KeepRun(late, r); err != nil {
+	err := x.d.Journal.KeepRun(late, r)
+	if err != nil {
 		x.d.Log.Warn("cannot record run", "pipeline", x.p.Name, "run", r.Run, "error", err)
 	}
+	return err
 }

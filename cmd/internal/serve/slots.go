@@ -80,12 +80,12 @@ func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.Slot
 	case !wanted:
 		r.Cause, r.Why = string(SkipMadeUp), "the daemon was not running; the run of "+last.Format(time.RFC3339)+" covers it"
 	case s.run != "" && (inTime || !all):
-		r.Cause, r.Why = string(SkipOverlap), "run "+s.run+" was still in progress" // two runs of a pipeline never overlap
+		r.Cause, r.Why = string(SkipOverlap), state.OverlapReason(s.run) // two runs of a pipeline never overlap
 	case inTime:
 		r.State, r.Cause = state.SlotWaiting, string(TriggerSchedule)
 		return r, false
 	default:
-		r.State, r.Cause = state.SlotWaiting, string(TriggerCatchUp)
+		r.State, r.Cause, r.Patient = state.SlotWaiting, string(TriggerCatchUp), all
 	}
 	return r, true
 }

@@ -209,7 +209,10 @@ func (w *worker) step(ctx context.Context, now time.Time) (next time.Time, err e
 		w.orders = w.orders[1:]
 		w.begin(ctx, w.prepare(o, state.SlotRecord{}))
 	case len(w.waiting) > 0 && !w.paused:
-		err = w.beginSlot(ctx, now)
+		var again time.Time
+		if again, err = w.beginSlot(ctx, now); !again.IsZero() {
+			return again, err
+		}
 	}
 	return d.next, err
 }
@@ -263,8 +266,13 @@ func (w *worker) record(ctx context.Context, d due, now time.Time) error {
 		}
 		w.d.skipped(r)
 	}
-	if last := len(added) - 1; last >= 0 && d.lateReason != "" {
-		w.d.observe.Observe(RunLate{Pipeline: w.p.Name, Due: added[last].Due, At: now, Why: d.lateReason})
+	if last := len(added) - 1; last >= 0 {
+		if d.lateReason == "" && added[last].Cause == string(SkipOverlap) {
+			d.lateReason = added[last].Why // the run of another process was still in progress
+		}
+		if d.lateReason != "" {
+			w.d.observe.Observe(RunLate{Pipeline: w.p.Name, Due: added[last].Due, At: now, Why: d.lateReason})
+		}
 	}
 	w.d.hub.update(w.p.Name, func(s *Status) { s.Next = w.p.Plan.Upcoming(now, shownSlots) })
 	return nil
@@ -275,35 +283,44 @@ func (d *Daemon) skipped(r state.SlotRecord) {
 	d.observe.Observe(SlotSkipped{Pipeline: r.Pipeline, Due: r.Due, Cause: Skip(r.Cause), Why: r.Why, Count: r.Count})
 }
 
+// underWayPause is how long a slot waits before it is tried again, if another process has begun a run of the pipeline.
+const underWayPause = time.Second
+
 // beginSlot starts the run of a slot. It first records the run in the journal, so that no slot is run without a
-// record. // Invariant 18
-func (w *worker) beginSlot(ctx context.Context, now time.Time) error {
+// record. If another process has begun a run of the pipeline, beginSlot starts nothing, and returns when to try again.
+// Invariant 18
+func (w *worker) beginSlot(ctx context.Context, now time.Time) (again time.Time, err error) {
 	r, over, rest := w.p.Plan.pick(w.waiting)
 	for _, o := range over {
 		if err := w.d.Journal.SetSlot(ctx, o); err != nil && !errors.Is(err, state.ErrTaken) {
-			return err
+			return again, err
 		}
 		if o.State == state.SlotSkipped {
 			w.d.skipped(o)
 		}
 	}
+	w.waiting = append([]state.SlotRecord{r}, rest...)
 	o := RunRequest{Run: runid.New(now), Trigger: Trigger(r.Cause)}
 	if w.p.Planned && o.Trigger == TriggerResume && r.Run != "" {
 		o.Run = r.Run
 	}
-	r.State, r.Run, r.Started, r.Why = state.SlotRunning, o.Run, now, ""
+	r.State, r.Run, r.Started, r.Why = state.SlotRunning, o.Run, w.d.Now(), ""
 	r.Attempts++
 	x := w.prepare(o, r)
-	err := w.d.Journal.SetSlot(ctx, r, x.record(state.RunRecord{Status: string(pipeline.StatusRunning)}))
-	if err != nil && !errors.Is(err, state.ErrTaken) {
-		return err
+	err = w.d.Journal.SetSlot(ctx, r, x.record(state.RunRecord{Status: string(pipeline.StatusRunning)}))
+	switch {
+	case errors.Is(err, state.ErrUnderWay):
+		w.d.Log.Debug("slot waits for another run", "pipeline", w.p.Name, "due", r.Due, "reason", err)
+		return now.Add(underWayPause), nil
+	case err != nil && !errors.Is(err, state.ErrTaken):
+		return again, err
 	}
 	w.waiting = rest
 	if err != nil {
-		return nil // another process has taken over the slot, because this process seemed to have ended // Invariant 18
+		return again, nil // another process has taken over the slot, because this process seemed to have ended // Invariant 18
 	}
 	w.begin(ctx, x)
-	return nil
+	return again, nil
 }
 
 func (w *worker) order(o RunRequest) error {

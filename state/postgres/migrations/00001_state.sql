@@ -105,6 +105,7 @@ CREATE TABLE units (
 	pipeline   text NOT NULL,
 	source     text NOT NULL,
 	part       text NOT NULL,
+	planned    integer NOT NULL DEFAULT 0, -- number of units that the run was planned with
 	state      text NOT NULL CHECK (state IN ('waiting', 'running', 'parked', 'done', 'failed', 'cancelled')),
 	attempt    integer NOT NULL DEFAULT 0,
 	broken     integer NOT NULL DEFAULT 0, -- attempts in a row whose worker disappeared

@@ -1,0 +1,125 @@
+//go:build unix && cgo && duckdb_arrow
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// slowly makes each answer about leads take the time d, so that a run takes longer than its schedule's interval.
+func (r *fleetRig) slowly(d time.Duration) {
+	for _, name := range r.made {
+		next := http.StripPrefix("/"+name, r.of(name))
+		r.odd[name] = func(rw http.ResponseWriter, q *http.Request) {
+			if strings.Contains(q.URL.Path, "lead") {
+				time.Sleep(d)
+			}
+			next.ServeHTTP(rw, q)
+		}
+	}
+}
+
+// watchRuns looks for units of two runs that have not ended, until stop is called. The function stop returns what it has
+// found.
+func (r *fleetRig) watchRuns() (stop func() string) {
+	db, err := pgx.ConnectConfig(r.t.Context(), r.db.Config().Copy())
+	require.NoError(r.t, err)
+	ended := make(chan struct{})
+	var found string
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		defer db.Close(context.Background())
+		for {
+			select {
+			case <-ended:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			var runs string
+			err := db.QueryRow(context.Background(), `SELECT coalesce(string_agg(run || ' ' || n, ', '), '') FROM
+				(SELECT run, count(*) n, count(*) OVER () runs FROM units WHERE state IN ('waiting', 'running', 'parked') GROUP BY run) x WHERE runs > 1`).Scan(&runs)
+			if err != nil {
+				runs = err.Error()
+			}
+			if runs != "" && found == "" {
+				found = runs
+			}
+		}
+	})
+	return func() string {
+		close(ended)
+		watching.Wait()
+		return found
+	}
+}
+
+// Three processes of serve and four workers share a pipeline whose schedule is shorter than its run. Again and again, one
+// of the processes is killed. Runs never overlap, each run has all of its units, and the tables equal the source.
+// PENSTOCK_TEST_TRIALS is the number of kills. // Invariant 18
+func TestFleetRuns(t *testing.T) {
+	kills, workspaces := 2, 3
+	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
+		kills, workspaces = n, 12
+	}
+	t.Parallel()
+	r := newFleet(t, workspaces, "@every 1s")
+	r.slowly(300 * time.Millisecond)
+	stop := r.watchRuns()
+	kinds := [][]string{{"serve", "--slots", "0"}, {"serve", "--slots", "0"}, {"serve", "--slots", "1"}, {"worker", "--slots", "2"}, {"worker", "--slots", "2"}, {"worker", "--slots", "2"}, {"worker", "--slots", "2"}}
+	var all []*fleetProcess
+	for _, k := range kinds {
+		all = append(all, r.start(k...))
+	}
+	const ended = "SELECT count(*) >= %d FROM slots WHERE state = 'ran'"
+	r.until(fmt.Sprintf(ended, 1), "true")
+	for n := range kills {
+		time.Sleep(rand.N(2 * time.Second))
+		i := rand.N(len(kinds))
+		all[i].kill()
+		all[i] = r.start(kinds[i]...)
+		if n%20 == 19 {
+			t.Log(n+1, r.text("SELECT string_agg(concat_ws(' ', state, cause, n), ', ') FROM (SELECT state, cause, count(*) n FROM slots GROUP BY 1, 2) x"))
+		}
+	}
+	n, err := strconv.Atoi(r.text("SELECT count(*) FROM slots WHERE state = 'ran'"))
+	require.NoError(t, err)
+	r.until(fmt.Sprintf(ended, n+2), "true")
+	for _, p := range all[:3] {
+		p.end(t)
+	}
+	r.until("SELECT count(*) FROM units WHERE state IN ('waiting', 'running', 'parked')", "0")
+	for _, p := range all[3:] {
+		p.end(t)
+	}
+	require.Empty(t, stop(), "units of two runs")
+	r.whole()
+	r.apart(3 * workspaces)
+	t.Log(kills, "kills;", r.text("SELECT string_agg(concat_ws(' ', state, cause, n), ', ') FROM (SELECT state, cause, count(*) n FROM slots GROUP BY 1, 2) x"),
+		"; attempts at units:", r.text("SELECT string_agg(attempt || ': ' || n, ', ' ORDER BY attempt) FROM (SELECT attempt, count(*) n FROM units GROUP BY 1) x"))
+}
+
+// apart checks that the runs in the state database do not overlap, and that each has the number of units, all of them
+// complete.
+func (r *fleetRig) apart(units int) {
+	t := r.t
+	t.Helper()
+	require.Empty(t, r.text(`SELECT string_agg(concat_ws(' ', a.run, a.ended, b.run, b.started), E'\n') FROM runs a JOIN runs b ON a.pipeline = b.pipeline AND a.run < b.run AND b.started < a.ended`), "runs overlap")
+	require.Empty(t, r.text(fmt.Sprintf(`SELECT string_agg(x::text, E'\n') FROM (SELECT run, count(*) n, max(planned) planned, count(*) FILTER (WHERE state = 'done' AND convert_from(report, 'UTF8')::json ->> 'status' = 'complete') complete
+		FROM units GROUP BY run) x WHERE (n, planned, complete) <> (%d, %[1]d, %[1]d)`, units)), "each run has all of its units")
+	require.Empty(t, r.text("SELECT string_agg(concat_ws(' ', run, status, error), E'\n') FROM runs WHERE status NOT IN ('complete', 'stopped')"))
+	require.Equal(t, "0", r.text("SELECT count(*) FROM runs WHERE status = 'running'"))
+	require.NotEqual(t, "0", r.text("SELECT count(*) FROM slots WHERE state = 'skipped' AND cause = 'still busy'"), "the schedule is shorter than the run")
+	require.Equal(t, "0", r.text("SELECT count(*) FROM slots WHERE cause = 'locked'"), "a slot whose run is refused later")
+}

@@ -1,0 +1,76 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// lockRuns locks the runs of a pipeline until the transaction ends. So of several processes, one at a time decides
+// whether a run may begin. // Invariant 18
+func lockRuns(ctx context.Context, tx pgx.Tx, pipeline string) error {
+	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended(format('runs %s %I', current_schema, $1::text), 0))", pipeline)
+	return err
+}
+
+// heldSlots is the condition that the run of a slot has begun and has not ended. If the run was interrupted, its slot
+// waits, and another process continues the run.
+const heldSlots = "(state = 'running' OR state = 'waiting' AND attempts > 0)"
+
+// slotRun returns the run of a slot of the pipeline that has begun and has not ended; "" if there is none. The caller
+// must have called lockRuns.
+func slotRun(ctx context.Context, tx pgx.Tx, pipeline string) (run string, err error) {
+	err = tx.QueryRow(ctx, "SELECT coalesce(max(run), '') FROM slots WHERE pipeline = $1 AND "+heldSlots, pipeline).Scan(&run)
+	return run, err
+}
+
+// refuseRun returns [state.ErrUnderWay], wrapped, if a run of the pipeline other than run has not ended: its slot says
+// so, its process lives, or it has units that have not ended. It locks the runs of the pipeline. // Invariant 18
+func refuseRun(ctx context.Context, tx pgx.Tx, pipeline, run string) error {
+	if err := lockRuns(ctx, tx, pipeline); err != nil {
+		return err
+	}
+	var other string
+	err := tx.QueryRow(ctx, `SELECT coalesce(
+		(SELECT max(run) FROM slots WHERE pipeline = $1 AND run <> $2 AND `+heldSlots+`),
+		(SELECT max(run) FROM runs WHERE pipeline = $1 AND run <> $2 AND status = 'running' AND NOT `+orphaned+`),
+		(SELECT max(run) FROM units WHERE pipeline = $1 AND run <> $2 AND `+activeUnits+`), '')`, pipeline, run).Scan(&other)
+	if err == nil && other != "" {
+		err = fmt.Errorf("%w: %s", state.ErrUnderWay, other)
+	}
+	return err
+}
+
+// refuseEarly returns [state.ErrUnderWay], wrapped, if another run has ended while this one waited to begin. The caller
+// tries again with a later start. So the times of two runs in the journal do not overlap. If the clock was set back, the
+// run begins anyway.
+func refuseEarly(ctx context.Context, tx pgx.Tx, s state.SlotRecord) error {
+	var other string
+	err := tx.QueryRow(ctx, `SELECT coalesce(max(run), '') FROM runs WHERE pipeline = $1 AND run <> $2 AND ended > $3 AND ended < $3 + interval '1 minute'`,
+		s.Pipeline, s.Run, nullTime(s.Started)).Scan(&other)
+	if err == nil && other != "" {
+		err = fmt.Errorf("%w: %s", state.ErrUnderWay, other)
+	}
+	return err
+}
+
+// refuseUnits returns [state.ErrUnderWay], wrapped, if a pipeline of new units has units of another run that have not
+// ended. The parameters have the run and the pipeline of each unit. // Invariant 14
+func refuseUnits(ctx context.Context, tx pgx.Tx, runs, pipelines []string) error {
+	for _, p := range slices.Compact(slices.Sorted(slices.Values(pipelines))) {
+		if err := lockRuns(ctx, tx, p); err != nil {
+			return err
+		}
+	}
+	var other string
+	err := tx.QueryRow(ctx, `SELECT coalesce(max(units.run), '') FROM units JOIN (SELECT DISTINCT run, pipeline FROM unnest($1::text[], $2::text[]) n(run, pipeline)) n USING (pipeline)
+		WHERE units.run <> n.run AND `+activeUnits, runs, pipelines).Scan(&other)
+	if err == nil && other != "" {
+		err = fmt.Errorf("%w: %s", state.ErrUnderWay, other)
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+package statetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/state"
+)
+
+// journalOverlap checks that a run can begin only if no other process has begun a run of the pipeline. // Invariant 18
+func journalOverlap(t *testing.T, r Rig, open func() state.Store) {
+	if !r.Shared {
+		t.Skip("one process has the journal open")
+	}
+	ctx := t.Context()
+	store := opened(t, open)
+	j, other := journalOf(t, store), journalOf(t, opened(t, open))
+	units := unitsOf(t, store)
+	_, err := j.Seen(ctx, "p", "@hourly", day(0))
+	require.NoError(t, err)
+	slot := func(j state.Journal, hour int, patient bool) state.SlotRecord {
+		t.Helper()
+		added, err := j.AddSlots(ctx, "p", day(hour), []state.SlotRecord{{Due: day(hour), State: state.SlotWaiting, Cause: "schedule", Patient: patient}})
+		require.NoError(t, err)
+		require.Len(t, added, 1)
+		return added[0]
+	}
+	set := func(j state.Journal, s state.SlotRecord, to state.SlotState, run, status string) error {
+		s.State, s.Run, s.Attempts = to, run, 1
+		return j.SetSlot(ctx, s, state.RunRecord{Pipeline: "p", Run: run, Due: s.Due, Status: status})
+	}
+	first := slot(j, 1, false)
+	require.NoError(t, set(j, first, state.SlotRunning, "r1", "running"))
+
+	skipped := slot(other, 2, false)
+	require.Equal(t, "skipped still busy: run r1 was still in progress", fmt.Sprintf("%s %s: %s", skipped.State, skipped.Cause, skipped.Why))
+	patient := slot(other, 3, true)
+	require.Equal(t, state.SlotWaiting, patient.State)
+	require.ErrorIs(t, set(other, patient, state.SlotRunning, "r3", "running"), state.ErrUnderWay)
+	manual := state.RunRecord{Pipeline: "p", Run: "r4", Status: "running"}
+	require.ErrorIs(t, other.BeginRun(ctx, manual), state.ErrUnderWay)
+	require.NoError(t, other.BeginRun(ctx, state.RunRecord{Pipeline: "q", Run: "r4", Status: "running"}), "another pipeline")
+
+	require.NoError(t, set(j, first, state.SlotWaiting, "r1", "stopped"))
+	require.Equal(t, state.SlotSkipped, slot(other, 4, false).State, "an interrupted run goes on")
+	require.NoError(t, set(j, first, state.SlotRan, "r1", "complete"))
+	add(t, units, state.Unit{Run: "r1", Pipeline: "p", Source: "s", Part: "a"})
+	require.ErrorIs(t, set(other, patient, state.SlotRunning, "r3", "running"), state.ErrUnderWay, "workers read a unit of the first run")
+	_, err = units.CancelUnits(ctx, state.UnitFilter{Run: "r1"})
+	require.NoError(t, err)
+	require.NoError(t, j.BeginRun(ctx, manual))
+	require.ErrorIs(t, set(other, patient, state.SlotRunning, "r3", "running"), state.ErrUnderWay, "a person has begun a run")
+	manual.Status = "complete"
+	require.NoError(t, j.KeepRun(ctx, manual))
+	require.NoError(t, set(other, patient, state.SlotRunning, "r3", "running"))
+	_, known, err := j.Run(ctx, "r3")
+	require.NoError(t, err)
+	require.True(t, known)
+}
+
+// journalBeginRace has many processes that begin runs of one pipeline at the same time. One of them begins.
+func journalBeginRace(t *testing.T, r Rig, open func() state.Store) {
+	if !r.Shared {
+		t.Skip("one process has the journal open")
+	}
+	const processes, rounds = 4, 10
+	var journals []state.Journal
+	for range processes {
+		journals = append(journals, journalOf(t, opened(t, open)))
+	}
+	for round := range rounds {
+		var mu sync.Mutex
+		var begun []state.RunRecord
+		var wg sync.WaitGroup
+		for n, j := range journals {
+			wg.Go(func() {
+				run := state.RunRecord{Pipeline: "p", Run: fmt.Sprintf("r%02d%d", round, n), Started: time.Now(), Status: "running"}
+				err := j.BeginRun(t.Context(), run)
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					begun = append(begun, run)
+					return
+				}
+				if !errors.Is(err, state.ErrUnderWay) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		require.Len(t, begun, 1)
+		begun[0].Status = "complete"
+		for _, j := range journals { // only its own process can end it
+			require.NoError(t, j.KeepRun(t.Context(), begun[0]))
+		}
+	}
+}
