@@ -77,6 +77,15 @@ func (f *Folder) OpenSources(ctx context.Context) (Sources, error) {
 	return s, nil
 }
 
+// ReadJournal implements [Store]: see [ReadJournal].
+func (f *Folder) ReadJournal(ctx context.Context) (JournalReader, error) {
+	j, err := ReadJournal(ctx, f.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
 // ReadSources implements [Store]: see [ReadSources].
 func (f *Folder) ReadSources(ctx context.Context) (Sources, error) {
 	s, err := ReadSources(ctx, f.Dir)

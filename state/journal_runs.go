@@ -38,7 +38,8 @@ func (j *JournalFile) KeepRun(ctx context.Context, r RunRecord) error {
 	return j.change(ctx, "run", func(tx *sql.Tx) error { return j.keepRun(ctx, tx, r) })
 }
 
-// BeginRun implements [RunStore]. No other process can have begun a run, because this process alone has the file open.
+// BeginRun implements [RunStore]. No other process can have begun a run, because
+// only this process has the file open.
 func (j *JournalFile) BeginRun(ctx context.Context, r RunRecord) error { return j.KeepRun(ctx, r) }
 
 func (j *JournalFile) keepRun(ctx context.Context, tx *sql.Tx, r RunRecord) error {

@@ -74,7 +74,8 @@ func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, seenUntil t
 	return added, err
 }
 
-// SetSlot implements [SlotStore]. No other process can have begun a run, because this process alone has the file open.
+// SetSlot implements [SlotStore]. No other process can have begun a run, because
+// only this process has the file open.
 func (j *JournalFile) SetSlot(ctx context.Context, s SlotRecord, runs ...RunRecord) error {
 	return j.change(ctx, "slot", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `REPLACE INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, s.values()...)

@@ -17,6 +17,8 @@ type Store interface {
 	ReadInbox(ctx context.Context) (Inbox, error)
 	// OpenJournal opens the journal for writing. It returns the same errors as OpenInbox.
 	OpenJournal(ctx context.Context) (Journal, error)
+	// ReadJournal opens the journal for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
+	ReadJournal(ctx context.Context) (JournalReader, error)
 	// OpenUnits opens the store of units for writing.
 	OpenUnits(ctx context.Context) (UnitStore, error)
 	// ReadUnits opens the store of units for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
@@ -135,6 +137,13 @@ type RunStore interface {
 	BreakRuns(ctx context.Context, reason string) error
 	Runs(ctx context.Context, pipeline, bound string, limit int) ([]RunRecord, error)
 	Run(ctx context.Context, run string) (RunRecord, bool, error)
+}
+
+// JournalReader reads the runs of a journal. See [JournalFile] for its methods.
+type JournalReader interface {
+	Runs(ctx context.Context, pipeline, bound string, limit int) ([]RunRecord, error)
+	Run(ctx context.Context, run string) (RunRecord, bool, error)
+	Close() error
 }
 
 // AuditStore has the last actions of users on daemons. See [JournalFile] for its methods.

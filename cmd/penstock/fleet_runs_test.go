@@ -4,10 +4,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,6 +89,9 @@ func TestFleetRuns(t *testing.T) {
 	for n := range kills {
 		time.Sleep(rand.N(2 * time.Second))
 		i := rand.N(len(kinds))
+		if n%2 == 0 {
+			i = r.busy(all)
+		}
 		all[i].kill()
 		all[i] = r.start(kinds[i]...)
 		if n%20 == 19 {
@@ -106,8 +111,20 @@ func TestFleetRuns(t *testing.T) {
 	require.Empty(t, stop(), "units of two runs")
 	r.whole()
 	r.apart(3 * workspaces)
+	r.sameRuns()
 	t.Log(kills, "kills;", r.text("SELECT string_agg(concat_ws(' ', state, cause, n), ', ') FROM (SELECT state, cause, count(*) n FROM slots GROUP BY 1, 2) x"),
 		"; attempts at units:", r.text("SELECT string_agg(attempt || ': ' || n, ', ' ORDER BY attempt) FROM (SELECT attempt, count(*) n FROM units GROUP BY 1) x"))
+}
+
+// busy waits until a process has a unit, and returns the index of the process.
+func (r *fleetRig) busy(all []*fleetProcess) (index int) {
+	r.t.Helper()
+	require.Eventually(r.t, func() bool {
+		worker := r.text("SELECT worker FROM units WHERE state = 'running' ORDER BY random() LIMIT 1")
+		index = slices.IndexFunc(all, func(p *fleetProcess) bool { return strings.Contains(worker, fmt.Sprintf("/%d/", p.Process.Pid)) })
+		return index >= 0
+	}, time.Minute, 5*time.Millisecond)
+	return index
 }
 
 // apart checks that the runs in the state database do not overlap, and that each has the number of units, all of them
@@ -122,4 +139,36 @@ func (r *fleetRig) apart(units int) {
 	require.Equal(t, "0", r.text("SELECT count(*) FROM runs WHERE status = 'running'"))
 	require.NotEqual(t, "0", r.text("SELECT count(*) FROM slots WHERE state = 'skipped' AND cause = 'still busy'"), "the schedule is shorter than the run")
 	require.Equal(t, "0", r.text("SELECT count(*) FROM slots WHERE cause = 'locked'"), "a slot whose run is refused later")
+}
+
+// sameRuns checks that the state, the destinations and `penstock runs` have the same runs, one row for each, and that
+// none seems to be running after a clean stop.
+func (r *fleetRig) sameRuns() {
+	t := r.t
+	t.Helper()
+	ids := "SELECT string_agg(run, ' ' ORDER BY run) FROM "
+	want := r.text(ids + "(SELECT DISTINCT run FROM units WHERE run > (SELECT min(run) FROM units)) x")
+	for _, name := range r.made {
+		require.Equal(t, want, r.text(fmt.Sprintf(ids+"ws_%s._penstock_runs WHERE run > (SELECT min(run) FROM units)", name)), "one row for a run")
+		require.Empty(t, r.text(fmt.Sprintf("SELECT string_agg(x::text, E'\n') FROM ws_%s._penstock_runs x WHERE status <> 'complete' OR ended_at IS NULL", name)))
+	}
+	code, out, errs := r.penstock(t, "runs", "--json")
+	require.Zero(t, code, errs)
+	var listed []string
+	for line := range strings.Lines(out) {
+		var row struct{ Run, Status, Sources string }
+		require.NoError(t, json.Unmarshal([]byte(line), &row))
+		require.Equal(t, r.text("SELECT status FROM runs WHERE run = '"+row.Run+"'"), row.Status, line)
+		require.Equal(t, fmt.Sprintf("%d of %[1]d complete", len(r.made)), row.Sources, line)
+		listed = append(listed, row.Run)
+	}
+	require.Len(t, listed, len(slices.Compact(slices.Clone(listed))), "one row for a run")
+	require.Subset(t, listed, strings.Fields(want))
+	code, out, errs = r.penstock(t, "runs", listed[0])
+	require.Zero(t, code, errs)
+	require.Regexp(t, `(?m)^sources$`, out)
+	code, out, errs = r.penstock(t, "status", "--json")
+	require.Zero(t, code, errs)
+	require.Equal(t, 3*len(r.made), strings.Count(out, "\n"), "each stream of each source")
+	t.Log("attempts at a source in a run:", r.text("SELECT string_agg(n::text, ' ') FROM (SELECT json_array_length(counts::json -> 'attempts') n FROM ws_ws000._penstock_runs) x WHERE n > 0"))
 }

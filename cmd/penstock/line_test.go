@@ -54,6 +54,7 @@ var line = map[string][]string{
 	"cmd/internal/knowledge":             {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract", "schemas"},
 	"cmd/internal/open":                  {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/fleet/queue", "cmd/internal/history", "cmd/internal/pipeline", "cmd/internal/pipeline/overlay", "cmd/internal/render", "extract", "extract/wire", "extract/wire/budget", "load", "schemas", "state", "state/postgres", "state/retry"},
 	"cmd/internal/render":                {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/fleet/sizing", "cmd/internal/pipeline", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/verify", "extract", "extract/wire", "load", "schemas", "state", "transform"},
+	"cmd/internal/runlist":               {"cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "load", "schemas", "state"},
 	"cmd/internal/setup":                 {"cmd/internal/check", "cmd/internal/config", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/render", "schemas"},
 	"cmd/internal/signature":             {"extract/wire"},
 	"cmd/internal/config":                {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "extract/wire/budget", "schemas", "state"},

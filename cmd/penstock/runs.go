@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
+	"github.com/penstock-data/penstock/cmd/internal/runlist"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -21,25 +22,24 @@ import (
 // maxRuns is how many runs `runs` lists.
 const maxRuns = 50
 
-// runColumns are the columns shown of a run.
-var runColumns = []string{"run", "pipeline", "status", "started_at", "ended_at", "counts", "error"}
-
 func runsCmd(a *app) *cobra.Command {
 	var to open.Selection
 	cmd := &cobra.Command{
 		Use:   "runs [RUN]",
 		Short: "list past runs, or show one run in detail",
-		Long: `Lists the last 50 runs. With RUN it shows that run with its certificates, its
-rejects, and the changes that it made to tables.`,
+		Long: `Lists the last 50 runs of all destinations, or of those that --to and --source select.
+A run over several sources is one row. With RUN it shows that run with its sources, the
+attempts at it, its certificates, its rejects, and the changes that it made to tables.
+While workers share a run, its status comes from the state.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return listRuns(cmd.Context(), a, d) })
+				return listRuns(cmd.Context(), a, to)
 			}
 			if err := checkRunID(args[0]); err != nil {
 				return err
 			}
-			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return showRun(cmd.Context(), a, d, args[0]) })
+			return showRun(cmd.Context(), a, to, args[0])
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -56,46 +56,57 @@ func checkRunID(s string) error {
 	return nil
 }
 
-func listRuns(ctx context.Context, a *app, d *open.Reader) error {
-	out, err := d.Project(ctx, load.Runs, runColumns, nil)
+func listRuns(ctx context.Context, a *app, to open.Selection) error {
+	l, err := runlist.Read(ctx, &a.open, to, "", nil)
 	if err != nil {
 		return err
 	}
-	out.Sort("-run", "source")
-	out.Rows = out.Rows[:min(len(out.Rows), maxRuns)]
-	return out.Print(a.out, a.form())
+	return l.Answer(maxRuns).Print(a.out, a.form())
 }
 
-// showRun prints a run, its certificates, its rejects, and the table changes it made.
-func showRun(ctx context.Context, a *app, d *open.Reader, run string) error {
+// runParts are the tables that `runs RUN` prints below a run.
+var runParts = []struct {
+	title          string
+	table          schemas.Table
+	columns, order []string
+}{
+	{"certificates", load.Certificates, []string{"at", "stream", "verdict", "fetched", "written", "unchanged", "deduplicated", "rejected", "deleted", "pages", "requests", "witnesses"}, []string{"source", "stream", "at"}},
+	{"rejects", load.Rejects, []string{"stream", "ordinal", "key", "pointer", "wanted", "raw", "reason"}, []string{"source", "stream", "ordinal"}},
+	{"changes of tables", load.Changes, []string{"at", "table", "column", "action", "from_type", "to_type", "reason"}, []string{"at"}},
+}
+
+// showRun prints a run, its sources and attempts, its certificates, its rejects, and the table changes it made.
+func showRun(ctx context.Context, a *app, to open.Selection, run string) error {
 	of := func(r history.Row) bool { return history.RunOf(r.Text("run")) == run }
-	out, err := d.Project(ctx, load.Runs, runColumns, of)
+	parts := make([]runlist.Table, len(runParts))
+	l, err := runlist.Read(ctx, &a.open, to, run, func(d *open.Reader) error {
+		for i, part := range runParts {
+			rows, err := d.Project(ctx, part.table, part.columns, of)
+			if err != nil {
+				return err
+			}
+			parts[i].Add(d, rows)
+		}
+		return nil
+	})
 	switch {
 	case err != nil:
 		return err
-	case len(out.Rows) == 0:
+	case len(l.Runs) == 0:
 		return &failure.Error{Err: fmt.Errorf("no run %s", run), Hint: "`penstock runs` lists them", Code: failure.ExitFailed}
 	}
 	form := a.form()
 	if form == render.FormTable {
 		form = render.FormList
 	}
-	if err := out.Sort("source").Print(a.out, form); err != nil {
+	if err := l.Answer(1).Print(a.out, form); err != nil {
 		return err
 	}
-	for _, part := range []struct {
-		title          string
-		table          schemas.Table
-		columns, order []string
-	}{
-		{"certificates", load.Certificates, []string{"at", "stream", "verdict", "fetched", "written", "unchanged", "deduplicated", "rejected", "deleted", "pages", "requests", "witnesses"}, []string{"source", "stream", "at"}},
-		{"rejects", load.Rejects, []string{"stream", "ordinal", "key", "pointer", "wanted", "raw", "reason"}, []string{"source", "stream", "ordinal"}},
-		{"changes of tables", load.Changes, []string{"at", "table", "column", "action", "from_type", "to_type", "reason"}, []string{"at"}},
-	} {
-		out, err := d.Project(ctx, part.table, part.columns, of)
-		if err != nil {
-			return err
-		}
+	if err := l.Runs[0].PrintParts(a.out, a.form(), !a.json); err != nil {
+		return err
+	}
+	for i, part := range runParts {
+		out := parts[i].Answer()
 		if !a.json {
 			out = withReasons(out)
 			if _, err := io.WriteString(a.out, "\n"+part.title+"\n"); err != nil {

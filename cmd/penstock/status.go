@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/render"
+	"github.com/penstock-data/penstock/cmd/internal/runlist"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -25,14 +27,14 @@ func statusCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "show each stream: its last pass, the verdict and its reasons, and any problem",
-		Long: `Shows each stream: its last pass, the verdict and its reasons, and any problem.
-With -v it prints all columns, with --json also long texts in full.`,
+		Long: `Shows each stream of all destinations, or of those that --to and --source select: its
+last pass, the verdict and its reasons, and any problem. With -v it prints all columns, with --json also long texts in full.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if health {
 				return printHealth(cmd.Context(), a)
 			}
-			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return printStatus(cmd.Context(), a, d) })
+			return printStatus(cmd.Context(), a, to)
 		},
 	}
 	addDestinationFlag(cmd, &to)
@@ -43,22 +45,43 @@ With -v it prints all columns, with --json also long texts in full.`,
 // statusColumns are the certificate columns shown of a stream.
 var statusColumns = []string{"verdict", "fetched", "written", "unchanged", "rejected", "deleted"}
 
-// printStatus prints for every stream the time of its cursor, its newest certificate, and why the last run did
-// not complete it.
-func printStatus(ctx context.Context, a *app, d *open.Reader) error {
-	newest, err := history.NewestCertificates(ctx, d, append(statusColumns, "witnesses"))
+// printStatus prints the streams of the selected destinations.
+func printStatus(ctx context.Context, a *app, to open.Selection) error {
+	var all runlist.Table
+	now := time.Now
+	err := a.open.ReadAll(ctx, to, func(d *open.Reader) error {
+		now = a.open.State(d.Conf).Now
+		out, err := streamStatuses(ctx, d)
+		all.Add(d, out)
+		return err
+	})
 	if err != nil {
 		return err
+	}
+	out := all.Answer().Sort("pipeline", "stream", "source", "destination")
+	if a.verbose || a.json {
+		return out.Print(a.out, a.form())
+	}
+	render.Status(a.out, out, now())
+	return nil
+}
+
+// streamStatuses returns for every stream the time of its cursor, its newest certificate, and why the last run did not complete
+// it.
+func streamStatuses(ctx context.Context, d *open.Reader) (out render.Answer, err error) {
+	newest, err := history.NewestCertificates(ctx, d, append(statusColumns, "witnesses"))
+	if err != nil {
+		return out, err
 	}
 	open, err := history.IncompleteStreams(ctx, d)
 	if err != nil {
-		return err
+		return out, err
 	}
-	out := render.Answer{Columns: append(render.Fields(load.State, "pipeline", "stream"), render.Fields(load.Certificates, statusColumns...)...)}
+	out = render.Answer{Columns: append(render.Fields(load.State, "pipeline", "stream"), render.Fields(load.Certificates, statusColumns...)...)}
 	out.Columns = append(append(out.Columns, render.Fields(load.State, "updated_at")...), render.Fields(load.Certificates, "run")...)
 	changed, err := history.Drift(ctx, d)
 	if err != nil {
-		return err
+		return out, err
 	}
 	for _, name := range []string{"drift", "state", "why", "webhooks"} {
 		out.Columns = append(out.Columns, schemas.Field(name, schemas.Text, ""))
@@ -75,7 +98,7 @@ func printStatus(ctx context.Context, a *app, d *open.Reader) error {
 		return nil
 	})
 	if err != nil {
-		return err
+		return out, err
 	}
 	for k := range newest {
 		if strings.Contains(k.Stream, " ") { // a backfill has no state row of its own
@@ -85,12 +108,7 @@ func printStatus(ctx context.Context, a *app, d *open.Reader) error {
 	for _, k := range slices.Collect(maps.Keys(open)) {
 		add(k, nil, nil)
 	}
-	out = out.Sort("pipeline", "stream")
-	if a.verbose || a.json {
-		return out.Print(a.out, a.form())
-	}
-	render.Status(a.out, out, a.open.State(d.Conf).Now())
-	return nil
+	return out, nil
 }
 
 // webhooksOf says how many of a stream's webhook events are applied, according to its cursor. It returns nil if

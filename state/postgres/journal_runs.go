@@ -12,6 +12,17 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
+// journalReader reads the journal. It belongs to no process.
+type journalReader struct{ journal }
+
+// Close implements [state.JournalReader].
+func (*journalReader) Close() error { return nil }
+
+// ReadJournal implements [state.Store].
+func (s *Store) ReadJournal(context.Context) (state.JournalReader, error) {
+	return &journalReader{journal{s: s}}, nil
+}
+
 // KeepRun implements [state.RunStore].
 func (j *journal) KeepRun(ctx context.Context, r state.RunRecord) error {
 	return j.change(ctx, "run", func(tx pgx.Tx) error { return j.keepRun(ctx, tx, r, false) })

@@ -3,6 +3,7 @@ package statetest
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 	"testing"
 	"time"
@@ -99,4 +100,25 @@ func journalBeginRace(t *testing.T, r Rig, open func() state.Store) {
 			require.NoError(t, j.KeepRun(t.Context(), begun[0]))
 		}
 	}
+}
+
+// journalRead checks that a verb can read the runs of the daemons.
+func journalRead(t *testing.T, r Rig, open func() state.Store) {
+	ctx, verb := t.Context(), opened(t, open)
+	if !r.Shared {
+		_, err := verb.ReadJournal(ctx)
+		require.ErrorIs(t, err, fs.ErrNotExist)
+	}
+	j := journalOf(t, opened(t, open))
+	require.NoError(t, j.KeepRun(ctx, state.RunRecord{Pipeline: "p", Run: "r1", Status: "running"}))
+	reader, err := verb.ReadJournal(ctx)
+	require.NoError(t, err)
+	all, err := reader.Runs(ctx, "", "", 10)
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	one, known, err := reader.Run(ctx, "r1")
+	require.NoError(t, err)
+	require.True(t, known)
+	require.Equal(t, "running", one.Status)
+	require.NoError(t, reader.Close())
 }

@@ -36,6 +36,7 @@ func Run(t *testing.T, r Rig) {
 		"journal hands over slots of dead processes":  journalOrphans,
 		"journal has one run of a pipeline at a time": journalOverlap,
 		"journal begins one of many runs":             journalBeginRace,
+		"journal is read by others":                   journalRead,
 		"journal pauses":                              journalPause,
 		"journal keeps runs":                          journalRuns,
 		"journal is bounded":                          journalBounded,

@@ -78,6 +78,11 @@ func (o *Opener) Read(ctx context.Context, q Selection, use func(*Reader) error)
 	if err != nil {
 		return err
 	}
+	return o.readPart(ctx, c, d, source, use)
+}
+
+// readPart opens a destination, or the part of a source in it, and calls use.
+func (o *Opener) readPart(ctx context.Context, c *config.Config, d config.Destination, source string, use func(*Reader) error) error {
 	p, err := o.Kind(c, d)
 	if err == nil {
 		err = o.checkHost(ctx, c, d)

@@ -200,7 +200,7 @@ func (k *destinationRun) addCosts(p *pass) {
 func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) error {
 	now := p.run.Now()
 	row := func(r transform.Reject) []any {
-		return reject.Values(p.run.Run, p.run.Name, p.stream.Name, p.passes, now, k.rejects.Accepted(r), r)
+		return reject.Values(p.run.Run, p.run.Name, p.stream.Name, p.ordinal(), now, k.rejects.Accepted(r), r)
 	}
 	for part := range slices.Chunk(g.rejects, rejectsAtOnce) {
 		rows := make([][]any, len(part))

@@ -7,6 +7,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -42,6 +43,6 @@ func (k *destinationRun) recordHeld(ctx context.Context, r *run, all []drift.Not
 	if err != nil {
 		return err
 	}
-	pos.TouchedBy = r.Run // makes the cursor differ; the position stays the same
+	pos.TouchedBy = runid.After(r.Run, pos.TouchedBy) // makes the cursor differ; the position stays the same
 	return load.CommitRows(ctx, k.dest, k.key, stored, pos.Encode(), load.Pass{Run: r.Run, Whole: true, Now: r.Now}, load.Changes, r.noticeRows(all)...)
 }

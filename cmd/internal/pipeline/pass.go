@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/parents"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/reject"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -90,6 +91,11 @@ func (p *pass) via() string {
 		return "backfill"
 	}
 	return "poll"
+}
+
+// ordinal returns the number of the pass in the run.
+func (p *pass) ordinal() int {
+	return max(p.passes, int(runid.Pass(p.run.Run, p.id)))
 }
 
 func (p *pass) lost() bool {

@@ -2,7 +2,6 @@ package pipeline
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -62,13 +60,19 @@ func (r *run) open(ctx context.Context) error {
 		}
 		row := &runRow{dest: d, stored: stored}
 		if p, err := cursor.Decode(stored); err == nil {
-			r.Run = runid.Later(r.Run, p.Pass)
-			row.ended, row.before = p.Longest, p.Pass
+			if p.Pass != r.Run { // else this is another attempt at the same run
+				r.Run = runid.Later(r.Run, p.Pass)
+			}
+			row.ended, row.before, row.attempt = p.Longest, p.Pass, p.TouchedBy
 			r.settled[d.Name] = p.Longest > 0
 		}
 		rows = append(rows, row)
 	}
 	for _, row := range rows {
+		if err := row.begin(ctx, r); err != nil {
+			r.health.leaveOut(row.dest.Name, fmt.Errorf("destination %s: %w", row.dest.Name, err))
+			continue
+		}
 		if err := row.write(ctx, r, Report{Status: StatusRunning}); err != nil {
 			r.health.leaveOut(row.dest.Name, err)
 			continue
@@ -86,7 +90,7 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 	if err != nil {
 		return err
 	}
-	pos := cursor.Position{Pass: r.Run, Source: state.Cursor(rep.Status), Ended: rep.Status != StatusRunning, Longest: w.ended}
+	pos := cursor.Position{Pass: r.Run, TouchedBy: w.attempt, Source: state.Cursor(rep.Status), Ended: rep.Status != StatusRunning, Longest: w.ended}
 	if pos.Ended {
 		pos.Longest++
 	}
@@ -126,48 +130,6 @@ func (w *runRow) orphan(r *run) [][]any {
 		return nil
 	}
 	return [][]any{{p.Pass, r.Name, runid.Time(p.Pass), nil, string(StatusFailed), "{}", "the process was killed before the run ended"}}
-}
-
-type runCounts struct {
-	Counts
-	Requests int                 `json:"requests"`
-	Pages    int                 `json:"pages"`
-	Bytes    int64               `json:"bytes"`
-	Backfill string              `json:"backfill,omitempty"`
-	Forecast *forecast.Outlook   `json:"forecast,omitempty"`
-	Streams  map[Status]int      `json:"streams"`
-	Open     map[Status][]string `json:"open,omitempty"`
-	Words    map[string]string   `json:"words,omitempty"`
-	Removed  *removed            `json:"removed,omitempty"`
-}
-
-// maxWords limits the length in bytes of a stream's error in the run's row.
-const maxWords = 300
-
-func (r *run) row(rep Report, w *runRow) ([]any, error) {
-	var ended any
-	counts := runCounts{Removed: w.removed, Backfill: r.backfill(), Streams: map[Status]int{}, Open: map[Status][]string{}, Words: map[string]string{}}
-	here := rep.in(w.dest.Name)
-	if rep.Status != StatusRunning {
-		t := here.Totals()
-		counts.Counts, counts.Requests, counts.Pages, counts.Bytes = t.Counts, t.Requests, t.Pages, t.Bytes
-		ended, counts.Forecast = rep.Ended, rep.Forecast
-	}
-	for _, s := range here.Streams {
-		counts.Streams[s.Status]++
-		if s.Status != StatusComplete {
-			counts.Open[s.Status] = append(counts.Open[s.Status], s.Title())
-			if s.Err != nil {
-				text := s.Err.Error()
-				counts.Words[s.Title()] = strings.ToValidUTF8(text[:min(len(text), maxWords)], "")
-			}
-		}
-	}
-	text, err := json.Marshal(counts)
-	if err != nil {
-		return nil, fmt.Errorf("write run: %w", err)
-	}
-	return []any{r.Run, r.Name, r.started, ended, string(rep.Status), string(text), summary(rep)}, nil
 }
 
 func summary(rep Report) any {

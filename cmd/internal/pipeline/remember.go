@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -68,6 +69,10 @@ func (r *run) remember(ctx context.Context, d Destination, found map[string]extr
 	if err != nil {
 		return err
 	}
-	next := cursor.Position{TouchedBy: r.Run}.Encode()
+	pos, err := cursor.Decode(stored)
+	if err != nil {
+		return err
+	}
+	next := cursor.Position{TouchedBy: runid.After(r.Run, pos.TouchedBy)}.Encode() // differs also in another attempt at the run
 	return load.CommitRows(ctx, d, r.Key(conventionStream), stored, next, load.Pass{Run: r.Run, Whole: true, Now: r.Now}, load.Conventions, rows...)
 }

@@ -49,8 +49,10 @@ type runRow struct {
 	dest    Destination
 	stored  state.Cursor
 	ended   int64
-	before  string   // id of the run before; "" if there is none
-	removed *removed // what this run has removed; nil: nothing was to be removed
+	before  string           // id of the run before; "" if there is none
+	attempt string           // id of the attempt at the run; "" for the first one
+	earlier *earlierAttempts // at this run; nil: none
+	removed *removed         // what this run has removed; nil: nothing was to be removed
 }
 
 // hash returns a hasher for the digests of this run.

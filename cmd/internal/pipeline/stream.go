@@ -117,5 +117,8 @@ func (st *streamRun) passFor(k *destinationRun) *pass {
 		return p
 	}
 	p.id = runid.OfPass(st.run.Run, int64(st.passes))
+	for _, k := range st.destinations { // another attempt at the run may have made passes
+		p.id = max(p.id, runid.After(st.run.Run, k.pos.Pass, k.pos.TouchedBy))
+	}
 	return p
 }

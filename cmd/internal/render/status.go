@@ -21,10 +21,16 @@ func Status(w io.Writer, t Answer, now time.Time) {
 	text := func(r []any, name string) string { s, _ := r[at(name)].(string); return s }
 	several := slices.ContainsFunc(t.Rows, func(r []any) bool { return text(r, "pipeline") != text(t.Rows[0], "pipeline") })
 	name := func(r []any) string {
-		if several {
-			return text(r, "pipeline") + " " + text(r, "stream")
+		name := text(r, "stream")
+		for _, of := range []string{"source", "destination"} { // if the streams are in several places
+			if at(of) >= 0 && text(r, of) != "" {
+				name = text(r, of) + " " + name
+			}
 		}
-		return text(r, "stream")
+		if several {
+			name = text(r, "pipeline") + " " + name
+		}
+		return name
 	}
 	g := NewTable("stream", "state", "verdict", "#fetched", "#deleted", "#age", "why")
 	var open []string

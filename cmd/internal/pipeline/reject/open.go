@@ -84,7 +84,7 @@ func ReadOpen(ctx context.Context, d load.Destination, pipeline string) (map[str
 				o = NewOpen()
 				streams[text(1, i)] = o
 			}
-			r := openReject{key: text(4, i), stage: text(5, i), reason: text(6, i), record: flagAt(b.Column(7), i), accepted: timeAt(b.Column(8), i)}
+			r := openReject{key: text(4, i), stage: text(5, i), reason: text(6, i), record: flagAt(b.Column(7), i), accepted: rowhash.Time(b.Column(8), i)}
 			switch {
 			case len(o.all) < maxOpenRejects:
 				o.all[ID{text(2, i), text(3, i)}] = r

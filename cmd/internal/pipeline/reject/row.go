@@ -68,20 +68,13 @@ func Columns() []string {
 func At(b arrow.RecordBatch, i int) *Row {
 	text := func(c int) string { return rowhash.Text(b.Column(c), i) }
 	return &Row{
-		Run: text(0), Pipeline: text(1), Stream: text(2), Pass: Int64At(b.Column(3), i), At: timeAt(b.Column(6), i),
-		Resolved: !b.Column(12).IsNull(i), Accepted: timeAt(b.Column(15), i),
+		Run: text(0), Pipeline: text(1), Stream: text(2), Pass: Int64At(b.Column(3), i), At: rowhash.Time(b.Column(6), i),
+		Resolved: !b.Column(12).IsNull(i), Accepted: rowhash.Time(b.Column(15), i),
 		Reject: transform.Reject{
 			Ordinal: Int64At(b.Column(4), i), Pointer: text(5), Key: text(7), Wanted: text(8), Raw: text(9), Reason: text(10),
 			Record: flagAt(b.Column(11), i), ID: text(13), Stage: text(14),
 		},
 	}
-}
-
-func timeAt(a arrow.Array, i int) time.Time {
-	if at, ok := a.(*array.Timestamp); ok && at.IsValid(i) {
-		return time.UnixMicro(int64(at.Value(i)))
-	}
-	return time.Time{}
 }
 
 func flagAt(a arrow.Array, i int) bool {

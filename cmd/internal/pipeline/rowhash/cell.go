@@ -47,3 +47,11 @@ func Text(a arrow.Array, row int) string {
 	}
 	return a.ValueStr(row)
 }
+
+// Time returns a value of a column of times; the zero time for null.
+func Time(a arrow.Array, row int) time.Time {
+	if at, ok := a.(*array.Timestamp); ok && at.IsValid(row) {
+		return time.UnixMicro(int64(at.Value(row))).UTC()
+	}
+	return time.Time{}
+}

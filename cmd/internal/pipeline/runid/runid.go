@@ -35,12 +35,40 @@ func Later(id, last string) string {
 }
 
 // OfPass returns the id of the run's nth pass. The first has the id of the run, the second "<run>#2", the tenth
-// "<run>#a". So later passes have greater ids, up to the 35th pass.
+// "<run>#a". Later passes have greater ids: from the 35th on, each z stands for 35 passes, so the 35th is "<run>#z0".
 func OfPass(run string, n int64) string {
 	if n <= 1 {
 		return run
 	}
-	return run + "#" + strconv.FormatInt(n, 36)
+	const most = 35
+	return run + "#" + strings.Repeat("z", int(n/most)) + strconv.FormatInt(n%most, 36)
+}
+
+// Pass returns which pass of the run has the id; 0 if it is no pass of the run.
+func Pass(run, id string) int64 {
+	base, number, later := strings.Cut(id, "#")
+	if base != run || run == "" {
+		return 0
+	}
+	if !later {
+		return 1
+	}
+	digit := strings.TrimLeft(number, "z")
+	n, err := strconv.ParseInt(digit, 36, 64)
+	if err != nil {
+		return 1
+	}
+	return 35*int64(len(number)-len(digit)) + n
+}
+
+// After returns the id of a pass of the run that is later than the passes of the run among the ids. Another attempt at
+// a run, perhaps in another process, so continues to count where the previous attempt has ended.
+func After(run string, ids ...string) string {
+	var last int64
+	for _, id := range ids {
+		last = max(last, Pass(run, id))
+	}
+	return OfPass(run, last+1)
 }
 
 // Time returns when the run began; zero if id was not made by [New].

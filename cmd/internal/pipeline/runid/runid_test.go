@@ -25,13 +25,17 @@ func TestNew(t *testing.T) {
 	require.Zero(t, Time("by hand"))
 }
 
-// A pass id ends with one digit of base 36 for the number of the pass. So ids sort up to the 35th pass of a run.
+// Ids of passes sort by their numbers, whatever the number of attempts at a run.
 func TestPassIDsSort(t *testing.T) {
 	ids := []string{}
-	for n := range int64(35) {
+	for n := range int64(200) {
 		ids = append(ids, OfPass("0dq1", n+1))
+		require.Equal(t, n+1, Pass("0dq1", ids[n]), ids[n])
+		require.Equal(t, OfPass("0dq1", n+2), After("0dq1", "0dq0#5", ids[n], ids[0]))
 	}
 	require.True(t, slices.IsSorted(ids), "%q", ids)
 	require.Equal(t, []string{"0dq1", "0dq1#2"}, ids[:2])
-	require.Len(t, slices.Compact(ids), 35)
+	require.Len(t, slices.Compact(ids), 200)
+	require.Zero(t, Pass("0dq1", "0dq2#3"))
+	require.Equal(t, "0dq1", After("0dq1", "", "0dq0#3"))
 }

@@ -38,15 +38,40 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 			all[i] = both(all[i], r)
 		}
 	}
-	for _, s := range f.daemon.Hub().Statuses() { // runs that began after the snapshots were read
+	for _, s := range f.daemon.Hub().Statuses() {
+		if source == "" {
+			f.scheduled(ctx, s.Name, all, at)
+		}
 		if r := s.Running; r != nil && reads(s.Sources, source) {
-			if _, ok := at[r.Run]; !ok {
+			if _, ok := at[r.Run]; !ok { // it began after the snapshots were read
 				all = append(all, board.Run{ID: r.Run, Pipeline: s.Name, Destinations: s.Destinations, Status: pipeline.StatusRunning, Started: r.Started, Streams: len(s.Streams)})
 			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b board.Run) int { return strings.Compare(b.ID, a.ID) })
 	return all, snapshots
+}
+
+// mostScheduled is how many slots of a pipeline are read for the status of its runs.
+const mostScheduled = 200
+
+// scheduled sets the status of the runs that have a slot. The destinations have only the sources that were begun, so a run
+// that has not ended, in any process, may seem to be complete there. // Invariant 14
+func (f *Facts) scheduled(ctx context.Context, pipelineName string, all []board.Run, at map[string]int) {
+	slots, err := f.Journal.Slots(ctx, pipelineName, mostScheduled)
+	if err != nil {
+		return // what the destinations say is shown
+	}
+	for _, s := range slots {
+		i, ok := at[s.Run]
+		switch {
+		case !ok || s.Run == "" || all[i].Pipeline != pipelineName:
+		case s.State == state.SlotRunning || s.State == state.SlotWaiting && s.Attempts > 0:
+			all[i].Status, all[i].Ended = pipeline.StatusRunning, time.Time{}
+		case s.State == state.SlotRan && s.Status != "":
+			all[i].Status = pipeline.Status(s.Status)
+		}
+	}
 }
 
 func destinationNames(snapshots []*snapshot) (names []string) {

@@ -1,0 +1,135 @@
+package runlist
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/render"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// Answer returns the runs as rows, at most the given number. If a run has several sources, a column has their number,
+// and how many of them are complete.
+func (l List) Answer(most int) render.Answer {
+	out := render.Answer{Columns: render.Fields(load.Runs, columns...)}
+	several := slices.ContainsFunc(l.Runs, func(r Run) bool { return len(r.sources()) > 1 })
+	if several {
+		out.Columns = slices.Insert(out.Columns, 3, schemas.Field("sources", schemas.Text, ""))
+	}
+	for _, r := range l.Runs[:min(len(l.Runs), most)] {
+		row := []any{r.ID, r.Pipeline, string(r.Status), at(r.Started), at(r.Ended), r.counts(), text(r.Error)}
+		if several {
+			row = slices.Insert(row, 3, any(r.complete()))
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return out
+}
+
+// sources returns the sources of the run, and whether each is complete in all destinations.
+func (r Run) sources() map[string]bool {
+	all := map[string]bool{}
+	for _, p := range r.Parts {
+		before, seen := all[p.Source]
+		all[p.Source] = p.Status == pipeline.StatusComplete && (!seen || before)
+	}
+	return all
+}
+
+func (r Run) complete() string {
+	all, n := r.sources(), 0
+	for _, complete := range all {
+		if complete {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d of %d complete", n, len(all))
+}
+
+// counts returns the sums over the parts, as JSON. A request for several destinations counts once.
+func (r Run) counts() any {
+	switch len(r.Parts) {
+	case 0:
+		return nil
+	case 1:
+		return text(r.Parts[0].Text)
+	}
+	sum := Counts{Streams: map[pipeline.Status]int{}}
+	requests := map[string]int{}
+	for _, p := range r.Parts {
+		c := p.Counts
+		sum.Counts = sum.Counts.Add(c.Counts)
+		sum.Pages, sum.Bytes = sum.Pages+c.Pages, sum.Bytes+c.Bytes
+		requests[p.Source] = max(requests[p.Source], c.Requests)
+		for status, n := range c.Streams {
+			sum.Streams[status] += n
+		}
+	}
+	for _, n := range requests {
+		sum.Requests += n
+	}
+	all, _ := json.Marshal(sum) // numbers and words always marshal
+	return string(all)
+}
+
+// PrintParts prints the sources of a run and the attempts at it, if there are several. A program gets them as more
+// lines.
+func (r Run) PrintParts(w io.Writer, form render.Form, titles bool) error {
+	sources := render.Answer{Columns: append(fields("destination", "source"), render.Fields(load.Runs, columns[2:]...)...)}
+	attempts := render.Answer{Columns: append(append(fields("destination", "source"), render.Fields(load.Runs, "status", "started_at", "ended_at")...),
+		schemas.Field("requests", schemas.Int64, ""), schemas.Field("written", schemas.Int64, ""), schemas.Field("error", schemas.Text, ""))}
+	for _, p := range r.Parts {
+		sources.Rows = append(sources.Rows, []any{p.Destination, text(p.Source), string(p.Status), at(p.Started), at(p.Ended), text(p.Text), text(p.Error)})
+		for _, a := range p.Counts.Attempts {
+			attempts.Rows = append(attempts.Rows, []any{p.Destination, text(p.Source), string(a.Status), at(a.Started), at(a.Ended), int64(a.Requests), a.Written, text(a.Error)})
+		}
+	}
+	if len(sources.Rows) > 1 {
+		if err := printTitled(w, form, titles, "sources", sources); err != nil {
+			return err
+		}
+	}
+	if len(attempts.Rows) > 0 {
+		return printTitled(w, form, titles, "attempts", attempts)
+	}
+	return nil
+}
+
+func printTitled(w io.Writer, form render.Form, titles bool, title string, a render.Answer) error {
+	if titles {
+		if _, err := io.WriteString(w, "\n"+title+"\n"); err != nil {
+			return err
+		}
+	}
+	return a.Print(w, form)
+}
+
+func fields(names ...string) (all []arrow.Field) {
+	for _, name := range names {
+		all = append(all, schemas.Field(name, schemas.Text, ""))
+	}
+	return all
+}
+
+// at returns a time as a cell, nil for the zero time.
+func at(t time.Time) any {
+	if t.IsZero() {
+		return nil
+	}
+	return t
+}
+
+// text returns a text as a cell, nil for "".
+func text(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}

@@ -1,0 +1,241 @@
+// Package runlist lists whole runs. A run over several sources, or into several destinations, is one item. Its parts are
+// what each destination says about each source, with the attempts. What the state says about the whole run comes first.
+package runlist
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/open"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
+)
+
+// columns are the columns read of a run's row.
+var columns = []string{"run", "pipeline", "status", "started_at", "ended_at", "counts", "error"}
+
+// Run is a run with its parts.
+type Run struct {
+	ID, Pipeline   string
+	Status         pipeline.Status
+	Started, Ended time.Time
+	Error          string
+	Parts          []Part
+}
+
+// Part is what a destination says about one source of a run.
+type Part struct {
+	Destination    string
+	Source         string // "" if the pipeline has only one
+	Status         pipeline.Status
+	Started, Ended time.Time
+	Error          string
+	Text           string // the counts, as JSON
+	Counts         Counts
+}
+
+// Counts are the counts of a run or of a part of it.
+type Counts struct {
+	pipeline.Counts
+	Requests int                     `json:"requests"`
+	Pages    int                     `json:"pages"`
+	Bytes    int64                   `json:"bytes"`
+	Streams  map[pipeline.Status]int `json:"streams"`
+	Attempts []pipeline.RunAttempt   `json:"attempts,omitempty"`
+}
+
+// List is the result of [Read].
+type List struct {
+	Runs         []Run // the newest first
+	Destinations int   // number of destinations that were read
+}
+
+// Read returns the runs of the destinations that q selects. If run is not "", it returns only this run. The function
+// also is called with each destination, after the runs in it were read; it may be nil. If q selects nothing, Read also
+// returns the runs that only the state knows.
+func Read(ctx context.Context, o *open.Opener, q open.Selection, run string, also func(*open.Reader) error) (List, error) {
+	all, names := map[string]*Run{}, map[string]bool{}
+	err := o.ReadAll(ctx, q, func(r *open.Reader) error {
+		names[r.Name] = true
+		if err := add(ctx, r, run, all); err != nil || also == nil {
+			return err
+		}
+		return also(r)
+	})
+	for _, r := range all {
+		r.join()
+	}
+	whole := q.Source == "" && !strings.Contains(q.To, "@")
+	if whole && ctx.Err() == nil {
+		if known := ofState(ctx, o, all, run, q.To == ""); known {
+			err = nil // the state knows the runs, even if no destination can be read
+		}
+	}
+	l := List{Destinations: len(names)}
+	for _, r := range slices.SortedFunc(maps.Values(all), func(a, b *Run) int { return cmp.Compare(b.ID, a.ID) }) {
+		l.Runs = append(l.Runs, *r)
+	}
+	return l, err
+}
+
+// add adds the rows of a destination.
+func add(ctx context.Context, r *open.Reader, run string, all map[string]*Run) error {
+	var keep func(history.Row) bool
+	if run != "" {
+		keep = func(row history.Row) bool { return history.RunOf(row.Text("run")) == run }
+	}
+	rows, err := r.Project(ctx, load.Runs, columns, keep)
+	if err != nil {
+		return err
+	}
+	for _, values := range rows.Rows {
+		p := Part{Destination: r.Name, Source: r.Source}
+		if len(values) > len(columns) {
+			p.Source, _ = values[0].(string)
+			values = values[1:]
+		}
+		id, _ := values[0].(string)
+		of, _ := values[1].(string)
+		status, _ := values[2].(string)
+		p.Status = pipeline.Status(status)
+		p.Started, _ = values[3].(time.Time)
+		p.Ended, _ = values[4].(time.Time)
+		p.Text, _ = values[5].(string)
+		p.Error, _ = values[6].(string)
+		_ = json.Unmarshal([]byte(p.Text), &p.Counts) // the text is shown as it is
+		if all[id] == nil {
+			all[id] = &Run{ID: id, Pipeline: of}
+		}
+		all[id].Parts = append(all[id].Parts, p)
+	}
+	return nil
+}
+
+// join sets what the parts of a run together say. // Invariant 14
+func (r *Run) join() {
+	slices.SortStableFunc(r.Parts, func(a, b Part) int {
+		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Destination, b.Destination))
+	})
+	ended := true
+	for i, p := range r.Parts {
+		if i == 0 || p.Started.Before(r.Started) {
+			r.Started = p.Started
+		}
+		if p.Ended.After(r.Ended) {
+			r.Ended = p.Ended
+		}
+		ended = ended && p.Status != pipeline.StatusRunning
+		r.Error = cmp.Or(r.Error, p.Error)
+		r.Status = together(r.Status, p.Status)
+	}
+	if !ended {
+		r.Ended = time.Time{}
+	}
+}
+
+// together returns the status of a run, two of whose parts have the statuses a and b.
+func together(a, b pipeline.Status) pipeline.Status {
+	switch {
+	case a == "" || a == b:
+		return b
+	case a == pipeline.StatusRunning || b == pipeline.StatusRunning:
+		return pipeline.StatusRunning
+	case a == pipeline.StatusStopped || b == pipeline.StatusStopped:
+		return pipeline.StatusStopped
+	}
+	return pipeline.StatusPartial
+}
+
+// stateWait limits how long the state may take to answer.
+const stateWait = 5 * time.Second
+
+// mostRecords is how many runs of the state are read.
+const mostRecords = 200
+
+// ofState sets what the state says about the runs, and reports whether it knows one. If every is set, ofState adds the
+// runs that no destination has.
+func ofState(ctx context.Context, o *open.Opener, all map[string]*Run, run string, every bool) (known bool) {
+	c, err := o.LoadDestinations()
+	if err != nil {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, stateWait)
+	defer cancel()
+	s := o.State(c)
+	records, err := recordsOf(ctx, s, run)
+	if err == nil {
+		for _, rec := range records {
+			r := all[rec.Run]
+			if r == nil && every {
+				r = &Run{ID: rec.Run, Pipeline: rec.Pipeline}
+				all[rec.Run] = r
+			}
+			if r == nil || r.Pipeline != rec.Pipeline {
+				continue
+			}
+			known = true
+			r.Status, r.Started, r.Ended = pipeline.Status(rec.Status), rec.Started, rec.Ended
+			r.Error = cmp.Or(rec.Error, r.Error)
+		}
+		err = goesOn(ctx, s, all)
+	}
+	if err != nil {
+		o.Log.Warn("cannot read the state; the runs are as the destinations have them", "error", err)
+	}
+	return known
+}
+
+// recordsOf returns the records of runs in the journal. A journal that does not exist has none.
+func recordsOf(ctx context.Context, s state.Store, run string) (all []state.RunRecord, err error) {
+	j, err := s.ReadJournal(ctx)
+	if err != nil {
+		return nil, ignoreAbsent(err)
+	}
+	defer j.Close()
+	if run == "" {
+		return j.Runs(ctx, "", "", mostRecords)
+	}
+	one, ok, err := j.Run(ctx, run)
+	if ok {
+		all = append(all, one)
+	}
+	return all, err
+}
+
+// goesOn marks the runs as running that have units which have not ended.
+func goesOn(ctx context.Context, s state.Store, all map[string]*Run) error {
+	units, err := s.ReadUnits(ctx)
+	if err != nil {
+		return ignoreAbsent(err)
+	}
+	defer units.Close()
+	f := state.UnitFilter{Active: true}
+	for {
+		some, err := units.Units(ctx, f)
+		if err != nil || len(some) == 0 {
+			return err
+		}
+		for _, u := range some {
+			if r := all[u.Run]; r != nil && r.Pipeline == u.Pipeline {
+				r.Status, r.Ended = pipeline.StatusRunning, time.Time{}
+			}
+		}
+		f.After = some[len(some)-1].ID
+	}
+}
+
+func ignoreAbsent(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
