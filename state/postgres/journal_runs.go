@@ -49,10 +49,12 @@ func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, ove
 			WHERE $12 OR runs.owner = excluded.owner`,
 		r.Pipeline, r.Run, r.Cause, nullTime(r.Due), nullTime(r.Started), nullTime(r.Ended), r.Status, short(r.Error), blob(r.Report), log, j.process, overwrite)
 	if err == nil {
-		_, err = tx.Exec(ctx, `DELETE FROM runs WHERE pipeline = $1 AND run IN (SELECT run FROM (
+		// As an array, the list of runs to delete is computed once. As a subquery, it would be computed for each row if
+		// the table has no statistics.
+		_, err = tx.Exec(ctx, `DELETE FROM runs WHERE pipeline = $1 AND run = ANY (ARRAY(SELECT run FROM (
 			SELECT run, row_number() OVER newest AS place, sum(octet_length(report) + octet_length(log)) OVER newest AS size
 			FROM runs WHERE pipeline = $1 WINDOW newest AS (ORDER BY run DESC)) r
-			WHERE place > $2 OR size > $3 AND place > 1)`, r.Pipeline, state.KeptRuns, state.KeptRunBytes) // Invariant 6
+			WHERE place > $2 OR size > $3 AND place > 1))`, r.Pipeline, state.KeptRuns, state.KeptRunBytes) // Invariant 6
 	}
 	return err
 }
