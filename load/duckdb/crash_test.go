@@ -141,7 +141,7 @@ func TestCrash(t *testing.T) {
 	for mode, stride := range map[schemas.Mode]int{schemas.Merge: 1, schemas.History: 3} {
 		t.Run(string(mode), func(t *testing.T) {
 			if testing.Short() {
-				stride = 5
+				stride = 2 + 3*stride
 			}
 			crashEverywhere(t, mode, stride)
 		})

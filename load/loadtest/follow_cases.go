@@ -81,7 +81,7 @@ func testFollow(t *testing.T, d Driver) {
 			f, b := newFamily(mode, true), newFixture(t, d)
 			every, some := newFollower(f), newFollower(f)
 			var last time.Time
-			for run := 1; run <= 4; run++ {
+			for run := 1; run <= d.runs(4); run++ {
 				b.run(run)
 				for part := range 3 {
 					if r.IntN(4) == 0 {

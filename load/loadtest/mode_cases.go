@@ -21,6 +21,7 @@ var keyedStories = []story{
 		want:  each("1:ann@1 2:bob@1", "1:ann@1 2:bob@1", "1:ann@1 2:bob@1", "1:ann@1[1,) 2:bob@1[1,)"),
 	}, {
 		name:  "new, changed, missing, unchanged",
+		basic: true,
 		steps: []step{{run: 1, rows: "1:ann 2:bob 3:cid", sweep: true}, {run: 2, rows: "1:ann 2:bea 4:dan", sweep: true}},
 		want: each("1:ann@1 2:bea@2 3:cid@1†2 4:dan@2", "1:ann@1 2:bea@2 2:bob@1 3:cid@1 4:dan@2", "1:ann@1 2:bea@2 4:dan@2",
 			"1:ann@1[1,) 2:bea@2[2,) 2:bob@1[1,2) 3:cid@1[1,2†) 4:dan@2[2,)"),
@@ -118,14 +119,18 @@ var keylessStories = []story{
 }
 
 func testModes(t *testing.T, d Driver) {
-	for _, s := range keyedStories {
-		t.Run(s.name, func(t *testing.T) { s.run(t, d, true) })
+	for i, s := range keyedStories {
+		in := d.modesOf(i)
+		if s.basic {
+			in = modes
+		}
+		t.Run(s.name, func(t *testing.T) { s.run(t, d, in, true) })
 	}
 }
 
 func testModesKeyless(t *testing.T, d Driver) {
-	for _, s := range keylessStories {
-		t.Run(s.name, func(t *testing.T) { s.run(t, d, false) })
+	for i, s := range keylessStories {
+		t.Run(s.name, func(t *testing.T) { s.run(t, d, d.modesOf(i+2), false) })
 	}
 }
 

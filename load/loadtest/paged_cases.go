@@ -19,7 +19,7 @@ func testPaged(t *testing.T, d Driver) {
 				f := newFamily(mode, true)
 				b, reference := newFixture(t, d), newFixture(t, memoryDriver())
 				var played []step
-				for run := 1; run <= 5; run++ {
+				for run := 1; run <= d.runs(5); run++ {
 					pages := somePages(r)
 					for i, page := range pages {
 						last := i == len(pages)-1

@@ -18,7 +18,7 @@ func testRandom(t *testing.T, d Driver) {
 				b, reference := newFixture(t, d), newFixture(t, memoryDriver())
 				b.pass.Log, reference.pass.Log = true, true
 				var played []step
-				for run := 1; run <= 6; run++ {
+				for run := 1; run <= d.runs(6); run++ {
 					for n := 1 + r.IntN(3); n > 0; n-- {
 						s := step{run: run, rows: someRecords(r), sweep: n == 1 && r.IntN(4) > 0, again: n > 1 && r.IntN(8) == 0}
 						played = append(played, s)

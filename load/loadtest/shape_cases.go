@@ -274,7 +274,8 @@ func named(columns []arrow.Field, names []string) (out []arrow.Field) {
 	return out
 }
 
-// testHostileTables creates a table and a child table for each hostile name, many in one transaction.
+// testHostileTables creates a table and a child table for each hostile name, many in one transaction. A brief suite
+// creates them for every fourth name. testHostileColumns has all names in any case.
 func testHostileTables(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	all := func(names []string, name string) (puts []put) {
@@ -288,14 +289,21 @@ func testHostileTables(t *testing.T, d Driver) {
 		}
 		return puts
 	}
-	for names := range slices.Chunk(hostile, 25) {
+	some := hostile
+	if d.brief() {
+		some = nil
+		for i := 1; i < len(hostile); i += 4 {
+			some = append(some, hostile[i])
+		}
+	}
+	for names := range slices.Chunk(some, 25) {
 		b.run(1)
 		b.commit(load.Sweep{}, all(names, "ann")...)
 		b.run(2)
 		b.commit(load.Sweep{}, all(names, "amy")...)
 	}
 	b.reopen()
-	for _, n := range hostile {
+	for _, n := range some {
 		require.ElementsMatch(t, []Row{{"id": "1", "name": "amy"}, {"id": "2", "name": "bob"}}, b.rows(n), "table %q", n)
 		if items := n + "__items"; len(items) <= schemas.MaxName {
 			require.ElementsMatch(t, []Row{{"sku": "amy.item"}, {"sku": "bob.item"}}, b.rows(items), "table %q", items)

@@ -38,8 +38,8 @@ func testNeighbours(t *testing.T, d Driver) {
 	if !sharing(t, d) {
 		t.Skip("tables cannot be shared")
 	}
-	for _, mode := range modes {
-		for _, keyed := range []bool{true, false} {
+	for i, mode := range modes {
+		for _, keyed := range d.kinds(i) {
 			t.Run(fmt.Sprint(mode, map[bool]string{true: "", false: " without a key"}[keyed]), func(t *testing.T) {
 				_, all := workspaces(t, d, "ann", "bob")
 				a, b, f := all[0], all[1], newFamily(mode, keyed)

@@ -11,6 +11,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // Driver gives the suite access to the destination under test.
@@ -49,14 +50,47 @@ type Driver struct {
 	// Skip may be nil.
 	Skip func(name string) bool
 
+	// Thorough is set for one destination of each merge algorithm, the one with the fastest commits. Its short form has
+	// every story in every mode, and a table for every hostile name. See [Driver.brief].
+	Thorough bool
+
 	// Reserved are names that the destination uses for its own columns. No column of a stream gets one of them: see
 	// [schemas.Column].
 	Reserved []string
 }
 
+// brief reports whether the suite leaves out what another destination with the same merge algorithm tests. Then each
+// story has one mode, most random stories are half as long, and there are fewer tables with hostile names.
+func (d Driver) brief() bool { return testing.Short() && !d.Thorough }
+
+// modesOf returns the modes of the n-th story: all, or one if the suite is brief, so that several stories have each mode.
+func (d Driver) modesOf(n int) []schemas.Mode {
+	if d.brief() {
+		return modes[n%len(modes):][:1]
+	}
+	return modes
+}
+
+// kinds returns whether the tables of the n-th mode have a key: both, or one of the two if the suite is brief.
+func (d Driver) kinds(n int) []bool {
+	if d.brief() {
+		return []bool{n%2 == 0}
+	}
+	return []bool{true, false}
+}
+
+// runs returns the number of runs of a random story: n, or half of it if the suite is brief.
+func (d Driver) runs(n int) int {
+	if d.brief() {
+		return n / 2
+	}
+	return n
+}
+
 func memoryDriver() Driver {
 	opened := map[testing.TB]*Memory{}
 	return Driver{
+		Thorough: true,
 		Open: func(t testing.TB, step func(string) error) load.Destination {
 			m, ok := opened[t]
 			if ok {

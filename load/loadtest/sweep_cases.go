@@ -109,8 +109,8 @@ func testSweepKeysOfOthers(t *testing.T, d Driver) {
 }
 
 func testRedelivered(t *testing.T, d Driver) {
-	for _, mode := range modes {
-		for _, keyed := range []bool{true, false} {
+	for i, mode := range modes {
+		for _, keyed := range d.kinds(i) {
 			rows := map[bool]string{true: "1:amy 2:bob 3:cid", false: "a b b"}[keyed]
 			t.Run(string(mode)+map[bool]string{true: "", false: " without a key"}[keyed], func(t *testing.T) {
 				b, f := newFixture(t, d), newFamily(mode, keyed)

@@ -74,7 +74,9 @@ func pattern(l *Lake, elem ...string) string {
 }
 
 func TestConformance(t *testing.T) {
-	loadtest.Run(t, driver(newEngine(t).read))
+	d := driver(newEngine(t).read)
+	d.Thorough = true
+	loadtest.Run(t, d)
 }
 
 // DuckDB gets an additional column from the folder names. The row's own date stays unchanged.

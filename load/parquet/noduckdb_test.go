@@ -9,6 +9,10 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 )
 
-func TestConformance(t *testing.T) { loadtest.Run(t, driver(scanned)) }
+func TestConformance(t *testing.T) {
+	d := driver(scanned)
+	d.Thorough = true
+	loadtest.Run(t, d)
+}
 
 func baseline(*testing.B, *Lake, time.Duration, int) {}

@@ -21,6 +21,7 @@ import (
 func TestConformance(t *testing.T) {
 	var paths sync.Map
 	loadtest.Run(t, loadtest.Driver{
+		Thorough: true,
 		Open: func(t testing.TB, step func(string) error) load.Destination {
 			path, ok := paths.Load(t)
 			if !ok {
