@@ -135,33 +135,33 @@ func testTruth(t *testing.T, to target) {
 var changed = []string{"v2.contacts", "crm.lead_board", "sales.invoices", "hr.employees", "support.tickets", "accounting.customers"}
 
 // shareOfStreams returns the streams that the short form of TestTruth loads into one kind of destination: the changed
-// streams, and a share of the others. Each stream is in the share of one of the usual kinds. A child stream is in the
-// same share as its parent.
+// streams with their parents, and a share of the others. Each stream is in the share of one of the usual kinds. A child
+// stream is in the same share as its parent.
 func shareOfStreams(t *testing.T, kind string) string {
 	t.Helper()
 	cat, err := schemas.Load()
 	require.NoError(t, err)
 	kinds := []string{"duckdb", "sqlite", "parquet", "postgres", "mysql"}
 	var names []string
-	roots, mine, needed := 0, false, false
-	family := []string{}
-	add := func() {
-		if mine || needed {
-			names = append(names, family...)
+	parents, needed := map[string]string{}, map[string]bool{}
+	for _, s := range cat.Ordered() {
+		parents[s.Name] = s.Parent
+	}
+	for _, name := range changed {
+		for ; name != ""; name = parents[name] {
+			needed[name] = true
 		}
 	}
+	roots, mine := 0, false
 	for _, s := range cat.Ordered() {
 		if s.Parent == "" {
-			add()
-			mine, needed, family = roots%len(kinds) == max(0, slices.Index(kinds, kind)), false, nil
+			mine = roots%len(kinds) == max(0, slices.Index(kinds, kind))
 			roots++
 		}
-		if s.Enabled {
-			family = append(family, strconv.Quote(s.Name))
+		if s.Enabled && (mine || needed[s.Name]) {
+			names = append(names, strconv.Quote(s.Name))
 		}
-		needed = needed || slices.Contains(changed, s.Name)
 	}
-	add()
 	return "[" + strings.Join(names, ", ") + "]"
 }
 
