@@ -20,6 +20,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 	"github.com/penstock-data/penstock/extract/wire"
@@ -274,6 +275,9 @@ func TestServersThatFailedOnce(t *testing.T) {
 // PENSTOCK_TEST_TRIALS (make generated) sets the number of servers.
 func TestServers(t *testing.T) {
 	n := uint64(servedInTheGate)
+	if testing.Short() {
+		n = servedInShort
+	}
 	if text := os.Getenv("PENSTOCK_TEST_TRIALS"); text != "" {
 		var err error
 		n, err = strconv.ParseUint(text, 10, 63)
@@ -307,7 +311,7 @@ func TestServers(t *testing.T) {
 // would take longer than this test.
 func TestServersInSQLite(t *testing.T) {
 	var specs []servers.Spec
-	for seed := range uint64(60) {
+	for seed := range uint64(sourcetest.Trials(60)) {
 		specs = append(specs, servers.Draw(1+seed))
 	}
 	path := filepath.Join(t.TempDir(), "warehouse.db")
@@ -324,6 +328,7 @@ func TestServersInSQLite(t *testing.T) {
 
 const (
 	servedInTheGate = 500
+	servedInShort   = 200
 	serversAtOnce   = 200
 )
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/penstock-data/penstock/extract"
@@ -206,10 +207,13 @@ func FailingAt(l *List, page int) {
 	}
 }
 
-// Trials returns PENSTOCK_TEST_TRIALS, or short if it is not set.
-func Trials(short int) int {
-	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil && n > 0 {
-		return n
+// Trials returns PENSTOCK_TEST_TRIALS. If it is not set, Trials returns n, or half of n in a short test.
+func Trials(n int) int {
+	if set, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil && set > 0 {
+		return set
 	}
-	return short
+	if testing.Short() {
+		return (n + 1) / 2
+	}
+	return n
 }
