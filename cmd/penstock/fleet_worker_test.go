@@ -107,7 +107,7 @@ func TestWorkerAwaitsState(t *testing.T) {
 	t.Parallel()
 	r := newFleet(t, 1, "@every 1h")
 	r.server.Stop()
-	waiting := r.start("worker")
+	waiting, daemon := r.start("worker"), r.start("serve", "--slots", "0")
 	code, _ := waiting.get(t, "/healthz")
 	require.Equal(t, http.StatusOK, code)
 	code, body := waiting.get(t, "/readyz")
@@ -120,8 +120,12 @@ func TestWorkerAwaitsState(t *testing.T) {
 		require.NotContains(t, p.out.String(), "`state:`")
 	}
 	require.Eventually(t, func() bool { return strings.Contains(waiting.out.String(), "the state database does not answer") }, time.Minute, 5*time.Millisecond, "%s", waiting.out)
+	require.Eventually(t, func() bool { return strings.Contains(daemon.out.String(), "the state database does not answer") }, time.Minute, 5*time.Millisecond, "%s", daemon.out)
+	require.NoError(t, daemon.Process.Signal(syscall.SIGHUP), "it reloads later, and does not end")
 	r.server.Resume()
 	require.Eventually(t, func() bool { code, _ := waiting.get(t, "/readyz"); return code == http.StatusOK }, time.Minute, 10*time.Millisecond, "%s", waiting.out)
 	require.Contains(t, waiting.out.String(), "the state database answers again")
 	waiting.end(t)
+	daemon.metrics(t, map[string]float64{`penstock_configuration_reloads_total{outcome="done"}`: 1})
+	daemon.end(t)
 }

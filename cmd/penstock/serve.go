@@ -60,6 +60,8 @@ func runServe(ctx context.Context, a *app, slots int) error {
 	a.redactor = wire.NewRedactor(c.Secrets...)
 	a.setLog(signal.Redacted(a.log.Handler(), a.redactor.Redact))
 	a.open.Pool = open.NewDestinationPool()
+	hangup, unhang := hangups()
+	defer unhang()
 	if err := a.open.AwaitState(ctx, c); err != nil {
 		return err
 	}
@@ -72,8 +74,6 @@ func runServe(ctx context.Context, a *app, slots int) error {
 	if err != nil {
 		return err
 	}
-	hangup, unhang := hangups()
-	defer unhang()
 	d := serve.New(serve.Config{
 		Observers:  p.observers(),
 		Listener:   l,

@@ -3,6 +3,8 @@ package pgerror
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -52,7 +54,7 @@ func Disconnected(err error) bool {
 		nerr net.Error
 	)
 	switch c := Code(err); {
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), errors.As(err, &dial) && untrusted(err):
 		return false
 	case c == "" && errors.As(err, &dial):
 		return true // also after the timeout of a connection: a server that is suspended, or behind a broken network
@@ -65,6 +67,22 @@ func Disconnected(err error) bool {
 	}
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || pgconn.SafeToRetry(err)
+}
+
+// refusedTLS is the text of the driver's error for a server without TLS. The error has no type.
+const refusedTLS = "server refused TLS connection"
+
+// untrusted reports whether a connection has failed because of TLS or a certificate. A retry would fail again.
+func untrusted(err error) bool {
+	var (
+		certificate *tls.CertificateVerificationError
+		authority   x509.UnknownAuthorityError
+		host        x509.HostnameError
+		record      tls.RecordHeaderError
+		alert       tls.AlertError
+	)
+	return errors.As(err, &certificate) || errors.As(err, &authority) || errors.As(err, &host) || errors.As(err, &record) || errors.As(err, &alert) ||
+		strings.Contains(err.Error(), refusedTLS)
 }
 
 // Shorten returns err. If err says that connecting to a server has failed, its text becomes short: the driver's text has

@@ -2,9 +2,12 @@ package pgerror
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -33,6 +36,38 @@ func TestTransient(t *testing.T) {
 	} {
 		require.Equal(t, c.transient, Transient(c.err), "%v", c.err)
 		require.Equal(t, c.disconnected, Disconnected(c.err), "%v", c.err)
+	}
+}
+
+// TestUntrusted: a server without TLS, and one with an unknown certificate, answer. A retry would fail again.
+func TestUntrusted(t *testing.T) {
+	for name, serve := range map[string]func(net.Conn){
+		"no TLS": func(c net.Conn) { _, _ = c.Write([]byte("N")) },
+		"unknown authority": func(c net.Conn) {
+			_, _ = c.Write([]byte("S"))
+			own := httptest.NewUnstartedServer(nil)
+			own.StartTLS()
+			defer own.Close()
+			_ = tls.Server(c, own.TLS).Handshake()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer l.Close()
+			go func() {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				defer c.Close()
+				_, _ = io.ReadFull(c, make([]byte, 8)) // the request for TLS
+				serve(c)
+			}()
+			_, err = pgconn.Connect(t.Context(), "postgres://penny@"+l.Addr().String()+"/books?sslmode=verify-full")
+			require.Error(t, err)
+			require.False(t, Transient(err), "%v", err)
+		})
 	}
 }
 

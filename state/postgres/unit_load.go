@@ -15,7 +15,8 @@ type UnitLoad struct {
 	Oldest  string // the run of the oldest waiting unit; "" if none waits
 }
 
-// UnitLoad returns how much work the workers have, and how much waits for them. It reads only the index of these units.
+// UnitLoad returns how much work the workers have, and how much waits for them. It reads all units that have
+// not ended, which an index finds among the others.
 func (s *Store) UnitLoad(ctx context.Context) (l UnitLoad, err error) {
 	err = s.read(ctx, func(pool *pgxpool.Pool) error {
 		return pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE due), count(*) FILTER (WHERE NOT due AND state <> 'running'), count(*) FILTER (WHERE state = 'running'),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -38,6 +39,8 @@ type worker struct {
 	conf    atomic.Pointer[config.Config]  // the current configuration
 	units   atomic.Pointer[execute.Worker] // nil until the state database has answered
 	pending atomic.Pointer[[]string]
+
+	configuring sync.Mutex // locked while conf and the configuration of units change together
 }
 
 // RunWorker executes units until ctx ends. It serves /healthz, /readyz and /metrics from the start on, also while it
@@ -107,14 +110,21 @@ func (w *worker) work(ctx context.Context, c *config.Config) error {
 	if err != nil {
 		return err
 	}
-	units.Configure(w.conf.Load()) // SIGHUP may have come meanwhile
-	w.units.Store(units)
+	w.begin(units)
 	go w.watch(ctx, units)
 	w.log.Info("worker started", "slots", w.Slots)
 	if err := units.Work(ctx); err != nil {
 		return fmt.Errorf("worker: %w", err)
 	}
 	return nil
+}
+
+// begin sets the units, and passes the current configuration to them: SIGHUP may have come meanwhile.
+func (w *worker) begin(units *execute.Worker) {
+	w.configuring.Lock()
+	defer w.configuring.Unlock()
+	w.units.Store(units)
+	units.Configure(w.conf.Load())
 }
 
 // watchEvery is how often an idle worker finds out whether the state database answers.
@@ -128,7 +138,7 @@ func (w *worker) watch(ctx context.Context, units *execute.Worker) {
 	for {
 		select {
 		case <-tick.C:
-			_, _ = units.Load(ctx) // the state logs the error
+			_ = units.Ping(ctx) // the state logs the error
 		case <-ctx.Done():
 			return
 		}
@@ -143,8 +153,7 @@ func (w *worker) ready(ctx context.Context) error {
 	if units == nil {
 		return errAwaiting
 	}
-	_, err := units.Load(ctx)
-	return err
+	return units.Ping(ctx)
 }
 
 func (w *worker) read() (r signal.Reading) {
@@ -174,6 +183,8 @@ func unitsNow(w *execute.Worker, log *slog.Logger) (*signal.Units, []signal.Slot
 
 // configure switches to another configuration.
 func (w *worker) configure(c *config.Config) {
+	w.configuring.Lock()
+	defer w.configuring.Unlock()
 	w.Executor.Redactor.Add(c.Secrets...) // Invariant 5
 	w.conf.Store(c)
 	var sources []string

@@ -2,6 +2,7 @@ package execute
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
@@ -13,15 +14,37 @@ type Load struct {
 	Oldest                  time.Duration // time since the run of the oldest waiting unit began; 0 if none waits
 }
 
-// Load returns the load of all workers. It also finds out whether the state database answers.
+// loadKept is how long a count of the units is used again. Several programs may read the metrics of a process.
+const loadKept = 3 * time.Second
+
+// countedLoad is the last count of the units. It is safe for concurrent use.
+type countedLoad struct {
+	mu   sync.Mutex
+	load Load
+	at   time.Time // zero: not counted
+}
+
+// Load returns the load of all workers, at most some seconds old.
 func (w *Worker) Load(ctx context.Context) (Load, error) {
+	w.counted.mu.Lock()
+	defer w.counted.mu.Unlock()
+	if at := w.counted.at; !at.IsZero() && time.Since(at) < loadKept {
+		return w.counted.load, nil
+	}
 	u, err := w.db.UnitLoad(ctx)
+	if err != nil {
+		return Load{}, err
+	}
 	l := Load{Waiting: u.Waiting, Later: u.Later, Running: u.Running}
 	if begun := runid.Time(u.Oldest); !begun.IsZero() {
 		l.Oldest = max(0, w.db.Now().Sub(begun))
 	}
-	return l, err
+	w.counted.load, w.counted.at = l, time.Now()
+	return l, nil
 }
+
+// Ping finds out whether the state database answers.
+func (w *Worker) Ping(ctx context.Context) error { return w.db.Ping(ctx) }
 
 // SlotUse is how many slots of a queue this process has, and how many are in use.
 type SlotUse struct {

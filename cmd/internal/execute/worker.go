@@ -34,6 +34,7 @@ type Worker struct {
 	gate   exclusiveGate
 
 	slotsByQueue map[string]*fleet.Slots // by queue
+	counted      countedLoad
 }
 
 // OpenWorker opens the worker of this process on its state database. It returns nil if the state is a folder.
