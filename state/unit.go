@@ -100,6 +100,18 @@ var ErrTaken = errors.New("no longer belongs to this process")
 // not ended. It is an [ErrLocked].
 var ErrUnderWay = fmt.Errorf("a run of the pipeline has not ended: %w", ErrLocked)
 
+// UnderWay is an [ErrUnderWay] that names the other run.
+type UnderWay struct {
+	Run   string
+	Ended bool // it has just ended, so the next attempt to begin will succeed
+}
+
+// Error implements error.
+func (e *UnderWay) Error() string { return ErrUnderWay.Error() + ": " + e.Run }
+
+// Unwrap returns [ErrUnderWay].
+func (e *UnderWay) Unwrap() error { return ErrUnderWay }
+
 // Units stores the units of runs. Times are by the store's clock. For each pipeline, the ended units of the last runs
 // are kept. The destinations, not the units, say what was loaded. Units is safe for concurrent use.
 type Units interface {

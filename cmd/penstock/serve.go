@@ -156,6 +156,9 @@ func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []conf
 	for _, s := range streams {
 		sp.Streams = append(sp.Streams, s.Name)
 	}
+	if w != nil {
+		sp.Await = w.Await
+	}
 	x := a.executor(c)
 	sp.Run = func(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
 		r := execute.Run{Conf: c, Pipeline: p, Sources: p.From, Streams: o.Streams, Options: o.Options, ID: o.Run}

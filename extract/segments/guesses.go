@@ -12,7 +12,7 @@ const (
 	leastPages  = 6    // such pages
 	freePages   = 4    // for so many pages that are known to exist, only one guess is allowed, since it may find no records
 	perGuess    = 5    // for so many further pages, another guess is allowed
-	perLate     = 2.5  // the same, while less than half of the allowed segments are read
+	perLate     = 2.5  // the same, while at most half of the allowed segments are read
 	firstStride = 48   // if nothing shows how long the list is, the first guess is this many pages ahead
 	ladder      = 1.75 // each further guess makes the list this factor longer
 	leastRounds = 2    // a gap that needs no more answers, one after another, is not divided

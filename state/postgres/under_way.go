@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
@@ -18,8 +17,11 @@ func lockRuns(ctx context.Context, tx pgx.Tx, pipeline string) error {
 }
 
 // heldSlots is the condition that the run of a slot has begun and has not ended. If the run was interrupted, its slot
-// waits, and another process continues the run.
-const heldSlots = "(state = 'running' OR state = 'waiting' AND attempts > 0)"
+// waits, and another process continues the run. While the pipeline is paused, no process continues it, so the slot counts
+// only as long as workers have units of the run.
+const heldSlots = `(state = 'running' OR state = 'waiting' AND attempts > 0 AND (
+	NOT EXISTS (SELECT FROM pipelines WHERE name = slots.pipeline AND paused IS NOT NULL)
+	OR EXISTS (SELECT FROM units WHERE units.pipeline = slots.pipeline AND units.run = slots.run AND units.` + activeUnits + `)))`
 
 // slotRun returns the run of a slot of the pipeline that has begun and has not ended; "" if there is none. The caller
 // must have called lockRuns.
@@ -40,7 +42,7 @@ func refuseRun(ctx context.Context, tx pgx.Tx, pipeline, run string) error {
 		(SELECT max(run) FROM runs WHERE pipeline = $1 AND run <> $2 AND status = 'running' AND NOT `+orphaned+`),
 		(SELECT max(run) FROM units WHERE pipeline = $1 AND run <> $2 AND `+activeUnits+`), '')`, pipeline, run).Scan(&other)
 	if err == nil && other != "" {
-		err = fmt.Errorf("%w: %s", state.ErrUnderWay, other)
+		err = &state.UnderWay{Run: other}
 	}
 	return err
 }
@@ -53,7 +55,7 @@ func refuseEarly(ctx context.Context, tx pgx.Tx, s state.SlotRecord) error {
 	err := tx.QueryRow(ctx, `SELECT coalesce(max(run), '') FROM runs WHERE pipeline = $1 AND run <> $2 AND ended > $3 AND ended < $3 + interval '1 minute'`,
 		s.Pipeline, s.Run, nullTime(s.Started)).Scan(&other)
 	if err == nil && other != "" {
-		err = fmt.Errorf("%w: %s", state.ErrUnderWay, other)
+		err = &state.UnderWay{Run: other, Ended: true}
 	}
 	return err
 }
@@ -70,7 +72,7 @@ func refuseUnits(ctx context.Context, tx pgx.Tx, runs, pipelines []string) error
 	err := tx.QueryRow(ctx, `SELECT coalesce(max(units.run), '') FROM units JOIN (SELECT DISTINCT run, pipeline FROM unnest($1::text[], $2::text[]) n(run, pipeline)) n USING (pipeline)
 		WHERE units.run <> n.run AND `+activeUnits, runs, pipelines).Scan(&other)
 	if err == nil && other != "" {
-		err = fmt.Errorf("%w: %s", state.ErrUnderWay, other)
+		err = &state.UnderWay{Run: other}
 	}
 	return err
 }

@@ -26,6 +26,7 @@ type rig struct {
 	now func() time.Time // clock of all daemons that share the journal; nil: time.Now
 
 	redact func(string) string
+	wrap   func(state.Journal) state.Journal // nil: the journal is used as it is
 
 	d      *Daemon
 	j      *state.JournalFile
@@ -85,7 +86,11 @@ func (r *rig) start(all ...Pipeline) {
 	j, err := state.OpenJournal(ctx, r.dir)
 	require.NoError(r.t, err)
 	r.j, r.cancel = j, cancel
-	r.d = New(Config{Journal: j, Now: r.now, Redact: r.redact, Observers: []Observer{r}, Encode: func(rep pipeline.Report) json.RawMessage {
+	var used state.Journal = j
+	if r.wrap != nil {
+		used = r.wrap(j)
+	}
+	r.d = New(Config{Journal: used, Now: r.now, Redact: r.redact, Observers: []Observer{r}, Encode: func(rep pipeline.Report) json.RawMessage {
 		text, err := json.Marshal(rep)
 		require.NoError(r.t, err)
 		return text

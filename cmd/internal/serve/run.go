@@ -35,8 +35,8 @@ type execution struct {
 // run performs the run. refused means that it could not begin, because another run of the pipeline is under way.
 func (x *execution) run(ctx context.Context) (refused bool) {
 	if err := x.begun(ctx); err != nil {
-		x.ended(ctx, pipeline.Report{}, x.d.clean(err))
-		return isRefused(pipeline.Report{}, err)
+		x.refused(err)
+		return true
 	}
 	limited := ctx
 	if x.p.Plan.Deadline > 0 {
@@ -48,6 +48,7 @@ func (x *execution) run(ctx context.Context) (refused bool) {
 	if err == nil && report.Status == pipeline.StatusStopped && Overdue(limited) {
 		x.note("warn", pipeline.Event{}, "stopped by its "+context.Cause(limited).Error()+"; the next run continues from there")
 	}
+	x.otherRun(err)
 	x.ended(ctx, x.d.cleanReport(report), x.d.clean(err))
 	return isRefused(report, err)
 }
@@ -103,6 +104,14 @@ func (x *execution) begun(ctx context.Context) error {
 	x.d.Log.Info("run begun", "pipeline", x.p.Name, "run", o.Run, "trigger", o.Trigger)
 	x.d.observe.Observe(RunStarted{Pipeline: x.p.Name, Run: o.Run, Trigger: o.Trigger, Due: x.slot.Due, At: x.started})
 	return nil
+}
+
+// refused reports that the run did not begin. It leaves no record and no [RunEnded], because neither says that the run
+// has begun. // Invariant 14
+func (x *execution) refused(err error) {
+	x.otherRun(err)
+	x.d.hub.update(x.p.Name, func(s *Status) { s.Running = nil })
+	x.d.Log.Warn("run refused", "pipeline", x.p.Name, "run", x.order.Run, "trigger", x.order.Trigger, "reason", x.d.clean(err))
 }
 
 func (x *execution) progress(e pipeline.Event) {

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/serve/schedule"
@@ -119,12 +120,14 @@ func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	return r
 }
 
-// pick selects the slot to run next from waiting, which is sorted, oldest first. With CatchUpAll it selects the oldest,
-// and remaining has the others. Otherwise it selects the newest. The run of the newest slot does the work of the other
+// pick selects the slot to run next from waiting, which is sorted, oldest first. With CatchUpAll it selects the
+// oldest one whose run was interrupted, because that run refuses all others. If there is none, it selects the oldest.
+// remaining has the others. Otherwise it selects the newest. The run of the newest slot does the work of the other
 // slots, and madeUp has the new records of these others.
 func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, madeUp, remaining []state.SlotRecord) {
 	if p.CatchUp == CatchUpAll {
-		return waiting[0], nil, waiting[1:]
+		i := max(0, slices.IndexFunc(waiting, func(r state.SlotRecord) bool { return r.Attempts > 0 }))
+		return waiting[i], nil, slices.Concat(waiting[:i], waiting[i+1:])
 	}
 	n := len(waiting) - 1
 	next = waiting[n]

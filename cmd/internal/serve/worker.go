@@ -20,15 +20,17 @@ type worker struct {
 	changed chan struct{} // wakes the worker before the next slot is due
 	events  chan struct{}
 	hints   chan struct{}
+	others  chan string // ids of runs that have refused a run of this process
 
 	mu      sync.Mutex
 	p       Pipeline
 	defined int
 	fresh   bool // p is new, so the state of its schedule must be read from the journal
 	seen    time.Time
-	adopted time.Time // when the worker last read the open slots that ended processes have left
-	waiting []state.SlotRecord
-	run     string // id of the run in progress; "" for none
+	adopted time.Time          // when the worker last read the open slots that ended processes have left
+	waiting []state.SlotRecord // the oldest first
+	late    time.Time          // the last slot that another run has refused
+	run     string             // id of the run in progress; "" for none
 	partial bool
 	paused  bool
 	retired bool
@@ -45,7 +47,7 @@ type worker struct {
 }
 
 func newWorker(d *Daemon, p Pipeline) *worker {
-	w := &worker{d: d, changed: make(chan struct{}, 1), events: make(chan struct{}, 1), hints: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
+	w := &worker{d: d, changed: make(chan struct{}, 1), events: make(chan struct{}, 1), hints: make(chan struct{}, 1), others: make(chan string, 1), turn: make(chan struct{}, 1)}
 	now := time.Now()
 	w.alive.Store(&now)
 	w.set(p)
@@ -117,6 +119,7 @@ func (w *worker) live(ctx context.Context) {
 	both.Go(func() { w.applyEvents(ctx) })
 	heeding, heeded := context.WithCancel(ctx)
 	both.Go(func() { w.heed(heeding) })
+	both.Go(func() { w.awaitOthers(heeding) })
 	for {
 		sleep := w.look(ctx, w.d.Now())
 		if ctx.Err() != nil || w.left() {
@@ -247,10 +250,16 @@ func (w *worker) adopt(ctx context.Context, open []state.SlotRecord) error {
 		if err := w.d.Journal.SetSlot(ctx, r); err != nil && !errors.Is(err, state.ErrTaken) {
 			return err
 		} else if err == nil && r.State == state.SlotWaiting {
-			w.waiting = append(w.waiting, r)
+			w.wait(r)
 		}
 	}
 	return nil
+}
+
+// wait adds a slot to those that wait. The caller must hold w.mu.
+func (w *worker) wait(r state.SlotRecord) {
+	w.waiting = append(slices.Clone(w.waiting), r) // a copy, because beginSlot keeps a part of the old slice
+	slices.SortStableFunc(w.waiting, func(a, b state.SlotRecord) int { return a.Due.Compare(b.Due) })
 }
 
 func (w *worker) record(ctx context.Context, d due, now time.Time) error {
@@ -261,7 +270,7 @@ func (w *worker) record(ctx context.Context, d due, now time.Time) error {
 	w.seen = d.slots[len(d.slots)-1].Due
 	for _, r := range added {
 		if r.State == state.SlotWaiting {
-			w.waiting = append(w.waiting, r)
+			w.wait(r)
 			continue
 		}
 		w.d.skipped(r)
@@ -299,7 +308,8 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) (again time.Time,
 			w.d.skipped(o)
 		}
 	}
-	w.waiting = append([]state.SlotRecord{r}, rest...)
+	w.waiting = rest
+	w.wait(r)
 	o := RunRequest{Run: runid.New(now), Trigger: Trigger(r.Cause)}
 	if w.p.Planned && o.Trigger == TriggerResume && r.Run != "" {
 		o.Run = r.Run
@@ -310,7 +320,7 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) (again time.Time,
 	err = w.d.Journal.SetSlot(ctx, r, x.record(state.RunRecord{Status: string(pipeline.StatusRunning)}))
 	switch {
 	case errors.Is(err, state.ErrUnderWay):
-		w.d.Log.Debug("slot waits for another run", "pipeline", w.p.Name, "due", r.Due, "reason", err)
+		w.slotRefused(r.Due, now, err)
 		return now.Add(underWayPause), nil
 	case err != nil && !errors.Is(err, state.ErrTaken):
 		return again, err
@@ -321,6 +331,43 @@ func (w *worker) beginSlot(ctx context.Context, now time.Time) (again time.Time,
 	}
 	w.begin(ctx, x)
 	return again, nil
+}
+
+// slotRefused reports that a slot waits for a run that another process has begun. It reports each slot once.
+func (w *worker) slotRefused(due, now time.Time, err error) {
+	w.otherRun(err)
+	other, ok := errors.AsType[*state.UnderWay](err)
+	if !ok || other.Ended || w.late.Equal(due) {
+		return
+	}
+	w.late = due
+	w.d.Log.Warn("slot waits for another run", "pipeline", w.p.Name, "due", due, "run", other.Run)
+	w.d.observe.Observe(RunLate{Pipeline: w.p.Name, Due: due, At: now, Why: state.OverlapReason(other.Run)})
+}
+
+// otherRun passes the run that err names to awaitOthers, if err says that a run is under way.
+func (w *worker) otherRun(err error) {
+	if other, ok := errors.AsType[*state.UnderWay](err); ok && !other.Ended {
+		select {
+		case w.others <- other.Run:
+		default: // awaitOthers is busy; the next refusal tries again
+		}
+	}
+}
+
+// awaitOthers looks after runs that refuse those of this process, until ctx ends. The process that has begun such a run
+// may have ended, and without Await, units that no worker can execute would block the pipeline for ever. // Invariant 15
+func (w *worker) awaitOthers(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case run := <-w.others:
+			if await := w.pipeline().Await; await != nil {
+				await(ctx, run)
+			}
+		}
+	}
 }
 
 func (w *worker) order(o RunRequest) error {
@@ -364,8 +411,8 @@ type putOff struct {
 	times   int       // refusals in a row
 }
 
-// refusedRefresh says how long to wait before a refused refresh is requested again. Each refusal is a run in the journal,
-// so the waits grow.
+// refusedRefresh says how long to wait before a refused refresh is requested again. The waits grow, because
+// the other run may take long.
 var refusedRefresh = retry.Policy{First: lookAgain, Longest: 10 * time.Minute}
 
 func (p *putOff) due() bool { return len(p.streams) > 0 && !time.Now().Before(p.again) }
@@ -407,7 +454,7 @@ func (w *worker) begin(ctx context.Context, x *execution) {
 			w.putOff.times = 0
 		}
 		if s := x.slot; s.State == state.SlotWaiting {
-			w.waiting = append([]state.SlotRecord{s}, w.waiting...)
+			w.wait(s)
 		}
 		w.mu.Unlock()
 		wake(w.changed)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
@@ -40,7 +41,7 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 	}
 	for _, s := range f.daemon.Hub().Statuses() {
 		if source == "" {
-			f.scheduled(ctx, s.Name, all, at)
+			f.scheduled(ctx, s, all, at)
 		}
 		if r := s.Running; r != nil && reads(s.Sources, source) {
 			if _, ok := at[r.Run]; !ok { // it began after the snapshots were read
@@ -57,15 +58,17 @@ const mostScheduled = 200
 
 // scheduled sets the status of the runs that have a slot. The destinations have only the sources that were begun, so a run
 // that has not ended, in any process, may seem to be complete there. // Invariant 14
-func (f *Facts) scheduled(ctx context.Context, pipelineName string, all []board.Run, at map[string]int) {
-	slots, err := f.Journal.Slots(ctx, pipelineName, mostScheduled)
+func (f *Facts) scheduled(ctx context.Context, p serve.Status, all []board.Run, at map[string]int) {
+	slots, err := f.Journal.Slots(ctx, p.Name, mostScheduled)
 	if err != nil {
 		return // what the destinations say is shown
 	}
 	for _, s := range slots {
 		i, ok := at[s.Run]
 		switch {
-		case !ok || s.Run == "" || all[i].Pipeline != pipelineName:
+		case !ok || s.Run == "" || all[i].Pipeline != p.Name:
+		case s.State == state.SlotWaiting && s.Attempts > 0 && p.Paused: // no process continues it
+			all[i].Status = pipeline.Status(cmp.Or(s.Status, string(pipeline.StatusStopped)))
 		case s.State == state.SlotRunning || s.State == state.SlotWaiting && s.Attempts > 0:
 			all[i].Status, all[i].Ended = pipeline.StatusRunning, time.Time{}
 		case s.State == state.SlotRan && s.Status != "":
