@@ -169,3 +169,31 @@ func TestVerbsOfSeparateSources(t *testing.T) {
 	require.Equal(t, other, w.cursors(t, "--source", "ws000"))
 	require.Len(t, w.told(t, "query", "--source", "ws001", "SELECT count(*) AS n FROM crm_lead_stages"), 1)
 }
+
+// TestBrokenDestination: one of three destinations is broken, and nothing was loaded into another. Verbs that show all of
+// them show what they can read, and then fail. They do not fail because of the one that has nothing.
+func TestBrokenDestination(t *testing.T) {
+	w := newWorlds(t, 1)
+	w.configure(t, `"sqlite://`+w.dir+`/good.db"`, "ws000", `["crm.leads"]`)
+	run := w.told(t, "sync")[0]["run"].(string)
+	text, err := os.ReadFile(w.config())
+	require.NoError(t, err)
+	add := func(more string) {
+		changed := strings.Replace(string(text), "destinations: {", "destinations: {"+more, 1)
+		require.NoError(t, os.WriteFile(w.config(), []byte(changed), 0o600))
+	}
+	verbs := [][]string{{"runs"}, {"runs", run}, {"status"}}
+	add(`empty: "sqlite://` + w.dir + `/empty.db", `)
+	for _, verb := range verbs {
+		w.told(t, verb...)
+	}
+	require.NoError(t, os.WriteFile(w.dir+"/broken.db", []byte(strings.Repeat("no database ", 1000)), 0o600))
+	add(`broken: "sqlite://` + w.dir + `/broken.db", empty: "sqlite://` + w.dir + `/empty.db", `)
+	for _, verb := range verbs {
+		code, out, errs := w.penstock(t, append(verb, "--json")...)
+		require.Equal(t, failure.ExitFailed, code, "%v: %s", verb, errs)
+		require.Contains(t, out, run, verb)
+		require.Contains(t, errs, "cannot read destination", verb)
+		require.NotContains(t, errs, "empty.db", verb)
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -58,10 +59,10 @@ func checkRunID(s string) error {
 
 func listRuns(ctx context.Context, a *app, to open.Selection) error {
 	l, err := runlist.Read(ctx, &a.open, to, "", nil)
-	if err != nil {
+	if err != nil && len(l.Runs) == 0 {
 		return err
 	}
-	return l.Answer(maxRuns).Print(a.out, a.form())
+	return errors.Join(l.Answer(maxRuns).Print(a.out, a.form()), err) // what could be read is shown
 }
 
 // runParts are the tables that `runs RUN` prints below a run.
@@ -90,11 +91,16 @@ func showRun(ctx context.Context, a *app, to open.Selection, run string) error {
 		return nil
 	})
 	switch {
-	case err != nil:
+	case err != nil && len(l.Runs) == 0:
 		return err
 	case len(l.Runs) == 0:
 		return &failure.Error{Err: fmt.Errorf("no run %s", run), Hint: "`penstock runs` lists them", Code: failure.ExitFailed}
 	}
+	return errors.Join(printRun(a, l, parts), err) // what could be read is shown
+}
+
+// printRun prints a run and the tables below it.
+func printRun(a *app, l runlist.List, parts []runlist.Table) error {
 	form := a.form()
 	if form == render.FormTable {
 		form = render.FormList

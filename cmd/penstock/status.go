@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -52,18 +53,20 @@ func printStatus(ctx context.Context, a *app, to open.Selection) error {
 	err := a.open.ReadAll(ctx, to, func(d *open.Reader) error {
 		now = a.open.State(d.Conf).Now
 		out, err := streamStatuses(ctx, d)
-		all.Add(d, out)
+		if err == nil {
+			all.Add(d, out)
+		}
 		return err
 	})
-	if err != nil {
+	if err != nil && all.Empty() {
 		return err
 	}
 	out := all.Answer().Sort("pipeline", "stream", "source", "destination")
 	if a.verbose || a.json {
-		return out.Print(a.out, a.form())
+		return errors.Join(out.Print(a.out, a.form()), err)
 	}
 	render.Status(a.out, out, now())
-	return nil
+	return err // what could be read is shown
 }
 
 // streamStatuses returns for every stream the time of its cursor, its newest certificate, and why the last run did not complete

@@ -1,6 +1,7 @@
 package open
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
@@ -8,8 +9,9 @@ import (
 
 // ReadAll is like Read, for verbs that can show several destinations together. If the selection names no destination, it
 // opens all of them, one after the other. If a destination has a part for each source, and the selection names no source,
-// it opens the parts of all sources. Destinations and parts that cannot be opened, for example because nothing was loaded
-// yet, are left out and logged. ReadAll returns an error if none can be opened, or if the function use returns one.
+// it opens the parts of all sources. Destinations and parts into which nothing was loaded yet are left out; if that is
+// true of all, the error is one of [IsAbsent]. If others cannot be read, ReadAll logs a warning, reads the rest and
+// returns the first error, so the caller can show the rest before it fails.
 func (o *Opener) ReadAll(ctx context.Context, q Selection, use func(*Reader) error) error {
 	c, err := o.LoadDestinations()
 	if err != nil {
@@ -25,34 +27,43 @@ func (o *Opener) ReadAll(ctx context.Context, q Selection, use func(*Reader) err
 		}
 		chosen = []config.Destination{d}
 	}
-	var used error // of the function use
-	var errs []error
+	var absent, broken error // the first of each
 	opened := 0
 	for _, d := range chosen {
 		parts := []string{""}
 		if d.PerSource() {
 			parts = c.SourcesOf(d)
 		}
+		var failed []string // parts
+		var first error
 		for _, part := range parts {
 			err := o.readPart(ctx, c, d.For(part), part, func(r *Reader) error {
 				opened++
-				used = use(r)
-				return used
+				return use(r)
 			})
 			switch {
-			case used != nil || ctx.Err() != nil:
+			case err == nil:
+			case ctx.Err() != nil:
 				return err
-			case err != nil:
-				o.Log.Debug("destination left out", "destination", d.Name, "source", part, "error", err)
-				errs = append(errs, err)
+			case IsAbsent(err):
+				o.Log.Debug("destination left out, because nothing was loaded into it", "destination", d.Name, "source", part, "error", err)
+				absent = cmp.Or(absent, err)
+			default:
+				failed, first = append(failed, part), cmp.Or(first, err)
 			}
+		}
+		if first != nil {
+			o.Log.Warn("cannot read destination; the rest is shown", "destination", d.Name, "parts", len(failed), "source", failed[0], "error", first)
+			broken = cmp.Or(broken, first)
 		}
 	}
 	switch {
+	case broken != nil:
+		return broken
 	case opened > 0:
 		return nil
-	case len(errs) > 0:
-		return errs[0]
+	case absent != nil:
+		return absent
 	}
 	_, _, err = q.find(c) // says what to select
 	return err

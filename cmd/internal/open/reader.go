@@ -81,6 +81,18 @@ func (o *Opener) Read(ctx context.Context, q Selection, use func(*Reader) error)
 	return o.readPart(ctx, c, d, source, use)
 }
 
+// absentError says that nothing was loaded into a destination yet.
+type absentError struct{ error }
+
+// Unwrap returns what is missing.
+func (e *absentError) Unwrap() error { return e.error }
+
+// IsAbsent reports whether err says that nothing was loaded into a destination yet.
+func IsAbsent(err error) bool {
+	_, absent := errors.AsType[*absentError](err)
+	return absent
+}
+
 // readPart opens a destination, or the part of a source in it, and calls use.
 func (o *Opener) readPart(ctx context.Context, c *config.Config, d config.Destination, source string, use func(*Reader) error) error {
 	p, err := o.Kind(c, d)
@@ -92,7 +104,7 @@ func (o *Opener) readPart(ctx context.Context, c *config.Config, d config.Destin
 	}
 	if p.Absent != nil {
 		if err := p.Absent(d); err != nil {
-			return failure.Hinted(fmt.Errorf("open destination %s: %w", d.Name, err), "`penstock sync` creates and fills it")
+			return failure.Hinted(&absentError{fmt.Errorf("open destination %s: %w", d.Name, err)}, "`penstock sync` creates and fills it")
 		}
 	}
 	open := o.Destination

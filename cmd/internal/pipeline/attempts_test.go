@@ -92,7 +92,11 @@ func TestAttemptsContinue(t *testing.T) {
 			items.Records = items.Records[:5]
 		}
 		r.must(StatusComplete)
-		require.Len(t, r.memory.Rows(load.Runs.Name), 1)
+		rows := r.memory.Rows(load.Runs.Name)
+		require.Len(t, rows, 1)
+		var c runCounts
+		require.NoError(t, json.Unmarshal([]byte(rows[0]["counts"]), &c))
+		require.Equal(t, map[Status]int{StatusComplete: 1}, c.Streams, "a stream counts once, however often it was read")
 	}
 	require.Len(t, r.alive("items"), 5)
 }

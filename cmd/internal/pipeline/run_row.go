@@ -26,6 +26,7 @@ type runCounts struct {
 	Forecast *forecast.Outlook   `json:"forecast,omitempty"`
 	Streams  map[Status]int      `json:"streams"`
 	Open     map[Status][]string `json:"open,omitempty"`
+	Done     []string            `json:"done,omitempty"` // complete streams, for the next attempt at the run
 	Words    map[string]string   `json:"words,omitempty"`
 	Removed  *removed            `json:"removed,omitempty"`
 	Attempts []RunAttempt        `json:"attempts,omitempty"` // the last ones; none if there was only one
@@ -103,6 +104,9 @@ func (r *run) row(rep Report, w *runRow) ([]any, error) {
 	}
 	for _, s := range here.Streams {
 		counts.Streams[s.Status]++
+		if s.Status == StatusComplete && r.Config.Run != "" { // a run without a given id has only one attempt
+			counts.Done = append(counts.Done, s.Title())
+		}
 		if s.Status != StatusComplete {
 			counts.Open[s.Status] = append(counts.Open[s.Status], s.Title())
 			if s.Err != nil {
@@ -143,7 +147,12 @@ func (c *runCounts) follow(earlier runCounts, streams []StreamReport, this RunAt
 	for _, s := range streams {
 		again[s.Title()] = true
 	}
-	c.Streams[StatusComplete] += earlier.Streams[StatusComplete]
+	for _, title := range earlier.Done {
+		if !again[title] {
+			c.Streams[StatusComplete]++
+			c.Done = append(c.Done, title)
+		}
+	}
 	for status, titles := range earlier.Open {
 		for _, title := range titles {
 			if again[title] {
@@ -155,9 +164,6 @@ func (c *runCounts) follow(earlier runCounts, streams []StreamReport, this RunAt
 				c.Words[title] = text
 			}
 		}
-	}
-	if c.Streams[StatusComplete] == 0 {
-		delete(c.Streams, StatusComplete)
 	}
 	c.Attempts = append(slices.Clone(earlier.Attempts), this)
 	c.Attempts = c.Attempts[max(0, len(c.Attempts)-maxAttempts):]

@@ -61,7 +61,8 @@ type List struct {
 
 // Read returns the runs of the destinations that q selects. If run is not "", it returns only this run. The function
 // also is called with each destination, after the runs in it were read; it may be nil. If q selects nothing, Read also
-// returns the runs that only the state knows.
+// returns the runs that only the state knows. If some destinations cannot be read, Read returns what the others have, and
+// an error.
 func Read(ctx context.Context, o *open.Opener, q open.Selection, run string, also func(*open.Reader) error) (List, error) {
 	all, names := map[string]*Run{}, map[string]bool{}
 	err := o.ReadAll(ctx, q, func(r *open.Reader) error {
@@ -76,8 +77,8 @@ func Read(ctx context.Context, o *open.Opener, q open.Selection, run string, als
 	}
 	whole := q.Source == "" && !strings.Contains(q.To, "@")
 	if whole && ctx.Err() == nil {
-		if known := ofState(ctx, o, all, run, q.To == ""); known {
-			err = nil // the state knows the runs, even if no destination can be read
+		if known := ofState(ctx, o, all, run, q.To == ""); known && open.IsAbsent(err) {
+			err = nil // the state knows runs that have loaded nothing yet
 		}
 	}
 	l := List{Destinations: len(names)}

@@ -32,6 +32,9 @@ func (t *Table) Add(d *open.Reader, a render.Answer) {
 	t.parts = append(t.parts, p)
 }
 
+// Empty reports whether nothing was added.
+func (t *Table) Empty() bool { return len(t.parts) == 0 }
+
 // Answer returns all rows. If there are several destinations or parts, columns name them.
 func (t *Table) Answer() render.Answer {
 	out := render.Answer{Columns: t.columns}
