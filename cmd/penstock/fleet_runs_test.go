@@ -90,7 +90,7 @@ func TestFleetRuns(t *testing.T) {
 	const ended = "SELECT count(*) >= %d FROM slots WHERE state = 'ran'"
 	r.until(fmt.Sprintf(ended, 1), "true")
 	for n := range kills {
-		i := 0
+		var i int
 		if n == 0 {
 			i = r.busy(all)
 			all[i].end(t) // its units go on at once in another process

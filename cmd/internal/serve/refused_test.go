@@ -94,8 +94,8 @@ func TestOtherRunEnds(t *testing.T) {
 		require.Empty(t, seen[RunStarted](r))
 		time.Sleep(6 * time.Minute)
 		require.Equal(t, []string{"01:00 ran complete"}, told(r.slots("p")))
-		require.Equal(t, "r1", awaited[0])
 		r.stop()
+		require.Equal(t, "r1", awaited[0])
 	})
 }
 
