@@ -252,9 +252,14 @@ func TestSourcesWithSeparateDestinations(t *testing.T) {
 		}
 		require.Len(t, answers, 3, "each source's own, in %s", to)
 		for arg, hint := range map[string]string{"warehouse": "--to warehouse@SOURCE", "warehouse@nobody": "penstock sources list"} {
-			code, _, errs = w.penstock(t, "status", "--to", arg)
+			code, _, errs = w.penstock(t, "query", "--to", arg, "SELECT 1")
 			require.Equal(t, failure.ExitUsage, code)
 			require.Contains(t, errs, hint)
+		}
+		code, out, errs = w.penstock(t, "status", "--to", "warehouse")
+		require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
+		for _, name := range w.made {
+			require.Contains(t, out, name)
 		}
 		code, out, errs = w.penstock(t, "plan", "--source", "ws001")
 		require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)

@@ -84,5 +84,5 @@ func TestChangedAtStart(t *testing.T) {
 	same.Serve.OTLP.At.Line, same.Serve.At.Line, same.State.At.Line = 6, 7, 8
 	require.Empty(t, daemon.ChangedAtStart(was, same), "the position in the file is no change")
 	is := config.Config{Serve: config.Serve{Listen: ":80", OTLP: &config.Collector{URL: "http://b"}, OpenLineage: &config.Collector{}}, State: config.State{Dir: "x"}}
-	require.Equal(t, []string{"serve.listen", "serve.auth", "serve.otlp", "serve.openlineage", "state"}, daemon.ChangedAtStart(was, is))
+	require.Equal(t, []string{"serve.listen", "serve.otlp", "serve.openlineage", "serve.auth", "state"}, daemon.ChangedAtStart(was, is))
 }

@@ -8,11 +8,12 @@ import (
 )
 
 const (
-	firstPages  = 2    // pages that the pass must have read before a key is guessed, unless enough pages follow by the total
-	leastPages  = 6    // such pages
-	freePages   = 4    // for so many pages that are known to exist, only one guess is allowed, since it may find no records
-	perGuess    = 5    // for so many further pages, another guess is allowed
-	perLate     = 2.5  // the same, while at most half of the allowed segments are read
+	firstPages  = 2   // pages that the pass must have read before a key is guessed, unless enough pages follow by the total
+	leastPages  = 6   // such pages
+	freePages   = 4   // for so many pages that are known to exist, only one guess is allowed, since it may find no records
+	perGuess    = 5   // for so many further pages, another guess is allowed
+	perLate     = 2.5 // the same for a list of at least longList pages by its total, while at most half of the allowed segments are read
+	longList    = 100
 	firstStride = 48   // if nothing shows how long the list is, the first guess is this many pages ahead
 	ladder      = 1.75 // each further guess makes the list this factor longer
 	leastRounds = 2    // a gap that needs no more answers, one after another, is not divided
@@ -45,8 +46,8 @@ func (p *Plan) Requests(room, parallel, window int) []Request {
 		return out
 	}
 	per := float64(perGuess)
-	if 2*v.reading <= parallel {
-		per = perLate // the list would be read by few segments, one page after another
+	if p.left >= 0 && v.known >= longList && 2*v.reading <= parallel {
+		per = perLate
 	}
 	allowed := 1 + int(max(v.known-freePages, 0)/per) - p.guesses
 	divide(v.gaps, min(room-len(out), allowed), parallel-v.reading, v.work/float64(max(parallel, 1)))
