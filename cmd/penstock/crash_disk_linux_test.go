@@ -226,12 +226,17 @@ func TestCrashFullDisk(t *testing.T) {
 			d.reset(t, kept)
 			before := r.see(t)
 			var all []sighting
-			free, fits := first, false
-			for ; !fits; free = more(free) {
+			free, fits, again := first, false, 3
+			for !fits {
 				d.reset(t, kept)
 				d.leave(t, free)
 				what := fmt.Sprintf("%d KiB of room, on a new warehouse: %v", free>>10, !kept)
 				fits = r.syncFull(t, d, what, &all)
+				if fits && len(all) == 1 && again > 0 { // a reader has merged DuckDB's log into the file, which freed some space
+					fits, all, again = false, nil, again-1
+					continue
+				}
+				free = more(free)
 			}
 			half := 0
 			for _, s := range all {
