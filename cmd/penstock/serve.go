@@ -62,7 +62,7 @@ func runServe(ctx context.Context, a *app, slots int) error {
 	a.open.Pool = open.NewDestinationPool()
 	hangup, unhang := hangups()
 	defer unhang()
-	if err := a.open.AwaitState(ctx, c); err != nil {
+	if err := open.AwaitState(ctx, a.open.State(c), a.open.Life); err != nil {
 		return err
 	}
 	p, pipelines, err := a.openParts(ctx, c, slots)

@@ -8,12 +8,12 @@ import (
 )
 
 const (
-	firstPages  = 2   // pages that the pass must have read before a key is guessed, unless enough pages follow by the total
-	leastPages  = 6   // such pages
-	freePages   = 4   // for so many pages that are known to exist, only one guess is allowed, since it may find no records
-	perGuess    = 5   // for so many further pages, another guess is allowed
-	perLate     = 2.5 // the same for a list of at least longList pages by its total, while at most half of the allowed segments are read
-	longList    = 100
+	firstPages  = 2    // pages that the pass must have read before a key is guessed, unless enough pages follow by the total
+	leastPages  = 6    // such pages
+	freePages   = 4    // for so many pages that are known to exist, only one guess is allowed, since it may find no records
+	perGuess    = 5    // for so many further pages, another guess is allowed
+	perLate     = 2.5  // the same for a list of at least longList pages by its total, while at most half of the allowed segments are read
+	longList    = 100  // pages of such a list
 	firstStride = 48   // if nothing shows how long the list is, the first guess is this many pages ahead
 	ladder      = 1.75 // each further guess makes the list this factor longer
 	leastRounds = 2    // a gap that needs no more answers, one after another, is not divided

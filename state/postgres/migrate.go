@@ -35,7 +35,7 @@ func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 	if err := s.inspect(ctx, pool); errors.Is(err, state.ErrNewer) {
 		return 0, 0, fmt.Errorf("migrate: %w", err)
 	}
-	if err := s.makeSchema(ctx, pool); err != nil {
+	if err := makeSchema(ctx, pool, s.schema); err != nil {
 		return 0, 0, fmt.Errorf("migrate: %w", shorten(err))
 	}
 	p, err := s.provider(pool)
@@ -55,17 +55,17 @@ func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 
 // makeSchema creates the schema if it is missing. CREATE SCHEMA IF NOT EXISTS would require the right to create
 // schemas even if the schema exists. Two concurrent calls of it could also conflict.
-func (s *Store) makeSchema(ctx context.Context, pool *pgxpool.Pool) error {
+func makeSchema(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('penstock schema ' || $1, 0))", s.schema); err != nil {
+		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('penstock schema ' || $1, 0))", schema); err != nil {
 			return err
 		}
 		var there bool
-		err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", s.schema).Scan(&there)
+		err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)", schema).Scan(&there)
 		if err != nil || there {
 			return err
 		}
-		_, err = tx.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{s.schema}.Sanitize())
+		_, err = tx.Exec(ctx, "CREATE SCHEMA "+pgx.Identifier{schema}.Sanitize())
 		return err
 	})
 }

@@ -119,7 +119,7 @@ func (s *Store) ready(ctx context.Context) (*pgxpool.Pool, error) {
 
 // Troubled reports whether err comes from the database or the network, so that a later attempt may succeed. It
 // returns false for a schema of another version.
-func (s *Store) Troubled(err error) bool {
+func Troubled(err error) bool {
 	return pgerror.Code(err) != "" || pgerror.Transient(err)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/execute"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 	"github.com/penstock-data/penstock/cmd/internal/serve/signal"
@@ -100,7 +101,7 @@ func (w *worker) run(ctx context.Context, c *config.Config) error {
 // work waits for the state database, and then executes units.
 func (w *worker) work(ctx context.Context, c *config.Config) error {
 	o := w.Executor.Open
-	if err := o.AwaitState(ctx, c); err != nil {
+	if err := open.AwaitState(ctx, o.State(c), o.Life); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}

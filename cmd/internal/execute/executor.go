@@ -51,6 +51,6 @@ func (x *Executor) workerName() string {
 // final reports whether a retry would fail again with err. It returns true for an error in the configuration
 // or the command line, unless the state database causes the error.
 func (x *Executor) final(ctx context.Context, c *config.Config, err error) bool {
-	db, shared := x.Open.State(c).(*postgres.Store)
-	return failure.CodeOf(ctx, err) == failure.ExitUsage && !(shared && db.Troubled(err))
+	_, shared := x.Open.State(c).(*postgres.Store)
+	return failure.CodeOf(ctx, err) == failure.ExitUsage && !(shared && postgres.Troubled(err))
 }

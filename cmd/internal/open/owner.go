@@ -82,8 +82,8 @@ func (o *Opener) ownerNote(c *config.Config, d config.Destination) string {
 
 // ownerOf returns the owner of a destination, and the text of the note that has the owner. If there is no owner yet,
 // text is nil.
-func (o *Opener) ownerOf(ctx context.Context, c *config.Config, note string) (of Owner, text []byte, err error) {
-	if text, err = o.State(c).Notes().Note(ctx, note); err != nil {
+func ownerOf(ctx context.Context, s state.Store, note string) (of Owner, text []byte, err error) {
+	if text, err = s.Notes().Note(ctx, note); err != nil {
 		return of, nil, StateTrouble(err)
 	}
 	if text != nil {
@@ -107,7 +107,7 @@ func (o *Opener) checkHost(ctx context.Context, c *config.Config, d config.Desti
 
 // checkOwner does what checkHost does, and also reports whether this host is the recorded owner.
 func (o *Opener) checkOwner(ctx context.Context, c *config.Config, d config.Destination, note string) (mine bool, text []byte, err error) {
-	of, text, err := o.ownerOf(ctx, c, note)
+	of, text, err := ownerOf(ctx, o.State(c), note)
 	if err != nil || text == nil {
 		return false, text, err
 	}
@@ -158,7 +158,7 @@ func (o *Opener) TakeOver(ctx context.Context, c *config.Config, d config.Destin
 	if note == "" {
 		return was, failure.Usage("only files and folders have owners, and only if the state is a shared database", "destination %s has no owner", d.Name)
 	}
-	was, text, err := o.ownerOf(ctx, c, note)
+	was, text, err := ownerOf(ctx, o.State(c), note)
 	if err == nil && was.Host != o.Host() {
 		err = o.setOwner(ctx, c, note, text)
 	}

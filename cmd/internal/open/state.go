@@ -91,13 +91,13 @@ func StateTrouble(err error) error {
 const stateWait = time.Minute
 
 // AwaitState waits until the state database answers. It returns an error if the database does not answer for a minute,
-// or if this program cannot use it.
-func (o *Opener) AwaitState(ctx context.Context, c *config.Config) error {
-	db, ok := o.State(c).(*postgres.Store)
+// or if this program cannot use it. If life is not 0, it waits for three times life instead.
+func AwaitState(ctx context.Context, s state.Store, life time.Duration) error {
+	db, ok := s.(*postgres.Store)
 	if !ok {
 		return nil
 	}
-	tries := retry.Policy{First: 200 * time.Millisecond, Longest: 5 * time.Second, Total: cmp.Or(3*o.Life, stateWait)}.Begin() // Invariant 15
+	tries := retry.Policy{First: 200 * time.Millisecond, Longest: 5 * time.Second, Total: cmp.Or(3*life, stateWait)}.Begin() // Invariant 15
 	for {
 		err := db.Ping(ctx)
 		switch {

@@ -187,7 +187,7 @@ func ofState(ctx context.Context, o *open.Opener, all map[string]*Run, run strin
 			r.Status, r.Started, r.Ended = pipeline.Status(rec.Status), rec.Started, rec.Ended
 			r.Error = cmp.Or(rec.Error, r.Error)
 		}
-		err = goesOn(ctx, s, all)
+		err = goesOn(ctx, s, run, all)
 	}
 	if err != nil {
 		o.Log.Warn("cannot read the state; the runs are as the destinations have them", "error", err)
@@ -212,14 +212,14 @@ func recordsOf(ctx context.Context, s state.Store, run string) (all []state.RunR
 	return all, err
 }
 
-// goesOn marks the runs as running that have units which have not ended.
-func goesOn(ctx context.Context, s state.Store, all map[string]*Run) error {
+// goesOn marks the runs as running that have units which have not ended. If run is not "", it looks only at this run.
+func goesOn(ctx context.Context, s state.Store, run string, all map[string]*Run) error {
 	units, err := s.ReadUnits(ctx)
 	if err != nil {
 		return ignoreAbsent(err)
 	}
 	defer units.Close()
-	f := state.UnitFilter{Active: true}
+	f := state.UnitFilter{Run: run, Active: true}
 	for {
 		some, err := units.Units(ctx, f)
 		if err != nil || len(some) == 0 {

@@ -13,7 +13,7 @@ const (
 	earlyGuard = 5 * time.Millisecond // guard until enough answers were seen
 	leastGuard = 2 * time.Millisecond
 	guardSlack = time.Millisecond // an even faster answer may be possible
-	fewAnswers = 4                // of n answers, the fastest is probably within this many nths of the whole spread
+	fewAnswers = 4                // after n answers, one may still come that is faster by this many nths of their spread
 	meanGuard  = 60 * time.Millisecond
 	mostGuard  = time.Second
 	early      = 64          // number of answers with earlyGuard

@@ -41,7 +41,7 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 	}
 	for _, s := range f.daemon.Hub().Statuses() {
 		if source == "" {
-			f.scheduled(ctx, s, all, at)
+			scheduled(ctx, f.Journal, s, all, at)
 		}
 		if r := s.Running; r != nil && reads(s.Sources, source) {
 			if _, ok := at[r.Run]; !ok { // it began after the snapshots were read
@@ -58,8 +58,8 @@ const mostScheduled = 200
 
 // scheduled sets the status of the runs that have a slot. The destinations have only the sources that were begun, so a run
 // that has not ended, in any process, may seem to be complete there. // Invariant 14
-func (f *Facts) scheduled(ctx context.Context, p serve.Status, all []board.Run, at map[string]int) {
-	slots, err := f.Journal.Slots(ctx, p.Name, mostScheduled)
+func scheduled(ctx context.Context, j state.Journal, p serve.Status, all []board.Run, at map[string]int) {
+	slots, err := j.Slots(ctx, p.Name, mostScheduled)
 	if err != nil {
 		return // what the destinations say is shown
 	}
