@@ -66,7 +66,7 @@ func dialPostgres(ctx context.Context, opener *open.Opener, d config.Destination
 	}
 	db, err := postgres.Open(ctx, o)
 	switch {
-	case errors.Is(err, postgres.ErrPooled), errors.Is(err, postgres.ErrUnsafe), errors.As(err, new(*failure.Error)), errors.Is(err, syscall.ENOSPC):
+	case errors.Is(err, postgres.ErrUnsafe), errors.As(err, new(*failure.Error)), errors.Is(err, syscall.ENOSPC):
 		return nil, err
 	case err != nil:
 		return nil, failure.Hinted(err, "check the destination's url (host, port, database, user, password, sslmode) and that the server is running")

@@ -73,7 +73,3 @@ var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW
 // ErrUnsafe is returned if another role owns one of penstock's own tables, or has attached functions to such a table.
 // Such functions would run with the rights of penstock's role.
 var ErrUnsafe = errors.New("penstock's own tables are not safe to use")
-
-// ErrPooled is returned by [Open] if a connection pooler may give each transaction another session. penstock does not
-// support that.
-var ErrPooled = errors.New("the connection goes through a pooler in transaction mode; connect to the database directly, or to a pool in session mode")

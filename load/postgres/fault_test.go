@@ -206,12 +206,4 @@ func TestOwnTablesDropped(t *testing.T) {
 	require.True(t, tables[0].Columns.HasField("v"))
 }
 
-// TestPooler checks that a pooler in transaction mode is detected.
-func TestPooler(t *testing.T) {
-	server := pgtest.Start(t)
-	address := newPooler(t, server.Address(), "penstock", "postgres")
-	_, err := Open(t.Context(), Options{URL: server.Via(address), Wait: time.Second})
-	require.ErrorIs(t, err, ErrPooled)
-}
-
 var _ load.Destination = (*DB)(nil)

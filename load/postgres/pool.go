@@ -30,8 +30,6 @@ type pool struct {
 const (
 	defaultConns = 32              // greatest number of connections, if the URL has no pool_max_conns
 	dialTimeout  = 5 * time.Second // if the URL has no connect_timeout
-
-	poolerPatience = 2 * time.Second
 )
 
 // connect returns a pool of connections to the server of o.URL. The pool connects when it is first used.
@@ -173,48 +171,14 @@ func (p *pool) advisoryLockSQL(names ...string) string {
 	return sql + "; SET LOCAL lock_timeout = " + millis(p.o.LockTimeout)
 }
 
-// checkServer checks penstock's own names; see checkOwnNames. It also checks that each connection keeps its server session.
-// Behind a pooler, a connection reports another process id than its server session. Then checkServer uses two connections
-// in turn, to see whether each transaction may get another session.
+// checkServer checks penstock's own names; see checkOwnNames.
 func (p *pool) checkServer(ctx context.Context, sql dialect) error {
 	return p.retry(ctx, func() error {
-		a, err := p.acquire(ctx)
+		s, err := p.acquire(ctx)
 		if err != nil {
 			return err
 		}
-		pid, err := checkOwnNames(ctx, a, sql)
-		if err == nil && pid == int64(a.pg.PID()) {
-			a.release()
-			return nil
-		}
-		defer a.drop()
-		if err != nil {
-			return err
-		}
-		b, err := p.acquire(ctx)
-		if err != nil {
-			return err
-		}
-		defer b.drop()
-		taken, err := b.processID(ctx, "BEGIN;")
-		if err != nil {
-			return err
-		}
-		if taken == pid {
-			return ErrPooled
-		}
-		soon, cancel := context.WithTimeout(ctx, poolerPatience)
-		defer cancel()
-		again, err := a.processID(soon, "")
-		if err == nil && again != pid || err != nil && soon.Err() != nil && ctx.Err() == nil {
-			return ErrPooled // the first connection waits for the second one's session
-		}
-		return err
+		defer s.release()
+		return checkOwnNames(ctx, s, sql)
 	})
-}
-
-// processID runs the statement setup, and returns the process id of the server session.
-func (s *session) processID(ctx context.Context, setup string) (pid int64, err error) {
-	err = s.numbers(ctx, setup+"SELECT pg_catalog.pg_backend_pid()", &pid)
-	return pid, err
 }

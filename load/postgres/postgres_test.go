@@ -21,11 +21,12 @@ import (
 // TestConformance uses json for documents, because the suite compares the spelling of documents, and jsonb does not
 // keep the spelling. TestDocuments covers jsonb.
 func TestConformance(t *testing.T) {
-	loadtest.Run(t, driver(pgtest.Start(t), Options{JSON: "json"}))
+	server := pgtest.Start(t)
+	loadtest.Run(t, driver(server, server.URL(), Options{JSON: "json"}))
 }
 
-// driver gives each test its own schema.
-func driver(server *pgtest.Server, o Options) loadtest.Driver {
+// driver gives each test its own schema. The destinations connect to the server at the given URL.
+func driver(server *pgtest.Server, url string, o Options) loadtest.Driver {
 	var named sync.Map
 	var count atomic.Int64
 	return loadtest.Driver{
@@ -37,7 +38,7 @@ func driver(server *pgtest.Server, o Options) loadtest.Driver {
 				named.Store(t, schema)
 			}
 			own := o
-			own.URL, own.Schema, own.Step = server.URL(), schema.(string), step
+			own.URL, own.Schema, own.Step = url, schema.(string), step
 			d, err := Open(t.Context(), own)
 			require.NoError(t, err)
 			return d

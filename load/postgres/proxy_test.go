@@ -133,40 +133,6 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// pooler is a pooler in transaction mode with one connection to the server. A client has the connection from BEGIN to
-// the end of its transaction.
-type pooler struct {
-	mu     sync.Mutex
-	server net.Conn
-	key    uint32
-}
-
-func newPooler(t testing.TB, to string, user, database string) string {
-	server, err := net.Dial("tcp", to)
-	require.NoError(t, err)
-	body := append([]byte{0, 3, 0, 0}, "user\x00"+user+"\x00database\x00"+database+"\x00\x00"...)
-	_, err = server.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(body)+4)), body...))
-	require.NoError(t, err)
-	for kind := byte(0); kind != 'Z'; {
-		kind, _, err = message(server)
-		require.NoError(t, err)
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close(); _ = server.Close() })
-	p := &pooler{server: server}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go p.serve(c)
-		}
-	}()
-	return l.Addr().String()
-}
-
 // message reads one message. It returns the message's kind and all of its bytes.
 func message(r io.Reader) (byte, []byte, error) {
 	head := make([]byte, 5)
@@ -176,55 +142,4 @@ func message(r io.Reader) (byte, []byte, error) {
 	rest := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
 	_, err := io.ReadFull(r, rest)
 	return head[0], append(head, rest...), err
-}
-
-func (p *pooler) serve(c net.Conn) {
-	defer c.Close()
-	size := make([]byte, 4)
-	if _, err := io.ReadFull(c, size); err != nil {
-		return
-	}
-	if _, err := io.CopyN(io.Discard, c, int64(binary.BigEndian.Uint32(size))-4); err != nil {
-		return
-	}
-	p.mu.Lock()
-	p.key++
-	key := p.key
-	p.mu.Unlock()
-	hello := append([]byte("R\x00\x00\x00\x08\x00\x00\x00\x00"), "K\x00\x00\x00\x0c"...)
-	hello = append(binary.BigEndian.AppendUint32(hello, key), 0, 0, 0, 1)
-	if _, err := c.Write(append(hello, "Z\x00\x00\x00\x05I"...)); err != nil {
-		return
-	}
-	holding := false
-	defer func() {
-		if holding {
-			p.mu.Unlock()
-		}
-	}()
-	for {
-		kind, text, err := message(c)
-		if err != nil || kind == 'X' {
-			return
-		}
-		if !holding {
-			p.mu.Lock()
-			holding = true
-		}
-		if _, err := p.server.Write(text); err != nil {
-			return
-		}
-		for kind != 'Z' {
-			if kind, text, err = message(p.server); err != nil {
-				return
-			}
-			if _, err := c.Write(text); err != nil {
-				return
-			}
-		}
-		if text[5] == 'I' {
-			holding = false
-			p.mu.Unlock()
-		}
-	}
 }

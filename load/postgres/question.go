@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"regexp"
@@ -79,6 +81,9 @@ const queryName = "penstock_query"
 // names of built-in ones. If a query calls such a function, the function runs with the rights of penstock's role. So
 // the server first parses the query, and penstock checks which functions it calls. The server then runs what it has
 // parsed. So the meaning of a name cannot change in between.
+//
+// A pooler may rename prepared statements, and may not parse a statement that an earlier client has prepared. So the
+// statement gets a comment that makes its text unique.
 func (q readQuery) prepare(ctx context.Context, s *session, schema string) (_ *pgconn.StatementDescription, name string, err error) {
 	const plain = "SET LOCAL search_path = pg_catalog, pg_temp"
 	names := "SET LOCAL search_path = pg_catalog, " + ident(schema) + ", pg_temp"
@@ -95,7 +100,8 @@ func (q readQuery) prepare(ctx context.Context, s *session, schema string) (_ *p
 		stmt, err := s.pg.Prepare(ctx, "", q.sql, nil)
 		return stmt, "", cause(ctx, err)
 	}
-	stmt, tree, err := prepareShown(ctx, s, queryName, q.sql)
+	mark := "/* " + rand.Text() + " */ "
+	stmt, tree, err := prepareShown(ctx, s, queryName, mark+q.sql)
 	if err != nil {
 		return nil, "", err
 	}
@@ -108,7 +114,11 @@ func (q readQuery) prepare(ctx context.Context, s *session, schema string) (_ *p
 	if err := s.run(ctx, names); err != nil || q.explain == "" {
 		return stmt, queryName, err
 	}
-	stmt, err = s.pg.Prepare(ctx, "", q.explain+"EXECUTE "+queryName, nil)
+	known, err := s.strings(ctx, "SELECT name FROM pg_catalog.pg_prepared_statements WHERE pg_catalog.starts_with(statement, "+literal(mark)+")")
+	if err != nil || len(known) != 1 {
+		return nil, "", cmp.Or(err, errors.New("the server does not have the prepared statement"))
+	}
+	stmt, err = s.pg.Prepare(ctx, "", q.explain+"EXECUTE "+ident(known[0]), nil)
 	return stmt, "", cause(ctx, err)
 }
 

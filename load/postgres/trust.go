@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -72,26 +71,22 @@ func foreign(ctx context.Context, s *session, schema, where string) (map[string]
 // ownRelations is the condition that the relation c has the name of one of penstock's own tables.
 func ownRelations() string { return "c.relname IN (" + literals(ownNames()) + ")" }
 
-// ownNamesSQL returns a query for the process id of the server session and, for each object that is no table and has the
-// name of one of penstock's own tables, its name and kind. The query runs without the settings of a transaction. So it
-// names the schema of each operator, and escapes backslashes, which may have a meaning.
+// ownNamesSQL returns a query for the name and kind of each object that is no table and has the name of one of penstock's
+// own tables. The query runs without the settings of a transaction. So it names the schema of each operator, and escapes
+// backslashes, which may have a meaning.
 func ownNamesSQL(schema string) string {
 	named := "E'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(schema) + "'::pg_catalog.name"
-	return `SELECT pg_catalog.pg_backend_pid(), c.relname, c.relkind FROM (VALUES (1)) AS v LEFT JOIN pg_catalog.pg_class c
-		ON c.relname OPERATOR(pg_catalog.=) ANY ('{` + strings.Join(ownNames(), ",") + `}'::pg_catalog.name[]) AND c.relkind OPERATOR(pg_catalog.<>) ALL ('{r,i,S}'::pg_catalog."char"[])
+	return `SELECT c.relname, c.relkind FROM pg_catalog.pg_class c
+		WHERE c.relname OPERATOR(pg_catalog.=) ANY ('{` + strings.Join(ownNames(), ",") + `}'::pg_catalog.name[]) AND c.relkind OPERATOR(pg_catalog.<>) ALL ('{r,i,S}'::pg_catalog."char"[])
 		AND c.relnamespace OPERATOR(pg_catalog.=) (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) ` + named + `)`
 }
 
-// checkOwnNames returns the process id of the server session. It returns an error if a view or another object has the name
-// of one of penstock's own tables. Reading such an object would run code of its owner.
-func checkOwnNames(ctx context.Context, s *session, sql dialect) (pid int64, err error) {
-	err = s.query(ctx, ownNamesSQL(sql.schema), func(v [][]byte) (err error) {
-		if pid, err = strconv.ParseInt(string(v[0]), 10, 64); err == nil && v[1] != nil {
-			err = fmt.Errorf("%w: %s has the name of penstock's table %s: drop it, or use another schema", ErrUnsafe, cmp.Or(kindName(string(v[2])), "a view"), sql.Place(string(v[1])))
-		}
-		return err
+// checkOwnNames returns an error if a view or another object has the name of one of penstock's own tables. Reading such an
+// object would run code of its owner.
+func checkOwnNames(ctx context.Context, s *session, sql dialect) error {
+	return s.query(ctx, ownNamesSQL(sql.schema), func(v [][]byte) error {
+		return fmt.Errorf("%w: %s has the name of penstock's table %s: drop it, or use another schema", ErrUnsafe, cmp.Or(kindName(string(v[1])), "a view"), sql.Place(string(v[0])))
 	})
-	return pid, err
 }
 
 // ownCheck is what the first transaction of a process finds out.

@@ -1,0 +1,99 @@
+//go:build unix
+
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// pgbouncer returns the program PgBouncer. On Debian, its folder is not in PATH of every user.
+func pgbouncer(t testing.TB) string {
+	t.Helper()
+	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("no PgBouncer: install the package pgbouncer")
+	return ""
+}
+
+// PoolerVersion returns the version of PgBouncer as a number: 118 for 1.18.
+func PoolerVersion(t testing.TB) int {
+	t.Helper()
+	out, err := exec.Command(pgbouncer(t), "--version").Output()
+	require.NoError(t, err)
+	var major, minor int
+	_, err = fmt.Sscanf(string(out), "PgBouncer %d.%d", &major, &minor)
+	require.NoError(t, err, "%s", out)
+	return 100*major + minor
+}
+
+// Pooler starts a PgBouncer in transaction mode in front of the server, and returns the URL of the database through it. It
+// stops when the test t ends. Settings are name=value, as in the section [pgbouncer] of pgbouncer.ini.
+func (s *Server) Pooler(t testing.TB, settings ...string) string {
+	t.Helper()
+	program := pgbouncer(t)
+	dir := s.For(t).folderIn(parent())
+	host, port, err := net.SplitHostPort(s.url.Host)
+	require.NoError(t, err)
+	login := fmt.Sprintf("user=%s", s.url.User.Username())
+	if password, set := s.url.User.Password(); set {
+		login += " password=" + password
+	}
+	own := freePort(t)
+	lines := append([]string{
+		"[databases]", fmt.Sprintf("* = host=%s port=%s %s", host, port, login),
+		"[pgbouncer]", "listen_addr = 127.0.0.1", "listen_port = " + own, "unix_socket_dir =", "auth_type = any",
+		"logfile = " + filepath.Join(dir, "pooler.log"), "pool_mode = transaction", "max_client_conn = 500", "default_pool_size = 20",
+	}, settings...)
+	config := filepath.Join(dir, "pgbouncer.ini")
+	require.NoError(t, os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o644))
+	cmd := exec.Command(program, "-q", config)
+	cmd.SysProcAttr = attributes(credential(t))
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+	})
+	u := *s.url
+	u.Host, u.User = net.JoinHostPort("127.0.0.1", own), url.User(s.url.User.Username())
+	q := u.Query()
+	q.Set("sslmode", "disable")
+	u.RawQuery = q.Encode()
+	awaitPooler(t, u.String(), filepath.Join(dir, "pooler.log"))
+	return u.String()
+}
+
+// awaitPooler waits until a PgBouncer answers.
+func awaitPooler(t testing.TB, url, log string) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		c, err := pgx.Connect(ctx, url)
+		if err == nil {
+			err = c.Close(ctx)
+		}
+		cancel()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			text, _ := os.ReadFile(log)
+			t.Fatalf("PgBouncer does not answer: %v\n%s", err, text)
+		}
+	}
+}
