@@ -122,6 +122,11 @@ stores: ## fetch object stores by other authors once; test Parquet in a bucket o
 	@sh .ci/servers $(SERVERS) stores
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^(TestBucket|TestStore)' -count=1 -timeout 60m ./load/parquet
 
+.PHONY: catalogs
+catalogs: ## fetch Spark once; test that it can read and maintain Iceberg tables
+	@sh .ci/servers $(SERVERS) catalogs
+	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^TestSpark' -count=1 -timeout 60m ./load/iceberg
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target in turn (T=30s)
 	@sh .ci/fuzz $(T)

@@ -194,6 +194,7 @@ const (
 	ActionChangeMode = "turn"        // the table's mode changes from the one in From to the one in To
 	ActionForget     = "drop_column" // a user dropped the column, and a person accepted that
 	ActionRetype     = "retype"      // a user changed the type to To, and a person accepted that
+	ActionRestore    = "restore"     // another program changed the table as Reason says, and a person chose to undo that
 	ActionDescribe   = "describe"    // To is the new description of the column; if Column is "", of the table
 	ActionView       = "create_view" // Table is a view that penstock created
 	ActionOwner      = "owner"       // the table changes its owner; From is the previous [Owner] and To the new one, as JSON
@@ -249,7 +250,7 @@ func Replay(changes []Change) (map[string]schemas.Table, error) {
 	tables := map[string]schemas.Table{}
 	fields, places, about := map[string][]arrow.Field{}, map[string]string{}, map[string]string{}
 	for _, c := range slices.SortedStableFunc(slices.Values(changes), func(a, b Change) int { return a.At.Compare(b.At) }) {
-		if c.Action == ActionView || c.Action == ActionDrift || c.Action == ActionOwner {
+		if slices.Contains([]string{ActionView, ActionDrift, ActionOwner, ActionRestore}, c.Action) {
 			continue
 		}
 		t := tables[c.Table]

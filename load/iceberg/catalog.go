@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 
@@ -32,7 +31,7 @@ const (
 )
 
 type catalog struct {
-	files    parquet.Files
+	files    files
 	pointers *pointers
 	step     func(name string) error
 
@@ -118,9 +117,9 @@ func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, e
 	if err != nil {
 		return nil, err
 	}
-	says := summaryOf(meta.CurrentSnapshot())
+	says := summaryOf(newestOwn(meta))
 	if says[propCommit] == "" {
-		return nil, &load.ForeignChange{Table: name, Diff: []string{"another program has written to it"}}
+		return nil, &load.ForeignChange{Table: name, Diff: []string{"no snapshot of penstock is left in it"}}
 	}
 	h.number = meta.LastSequenceNumber()
 	if err := json.Unmarshal([]byte(says[propTables]), &h.tables); err != nil {
@@ -177,57 +176,4 @@ func (c *catalog) Head(ctx context.Context, stream, source string) (*parquet.Hea
 		return nil, err
 	}
 	return h.Head, nil
-}
-
-// Named lists all metadata files and manifest lists. Of the Iceberg manifests, it lists only those that the oldest
-// snapshot uses. The names of later manifests begin with a number above Names.Upto, so they need not be listed.
-func (c *catalog) Named(ctx context.Context, stream string) (map[string]parquet.Names, error) {
-	h, err := c.headOf(ctx, stream, "")
-	if err != nil || h.at == "" {
-		return nil, err
-	}
-	at, err := c.pointers.all(ctx)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string]parquet.Names{}
-	for name := range h.tables {
-		if at[name] == "" {
-			continue // another program has dropped it
-		}
-		meta, err := c.load(ctx, name, at[name])
-		if err != nil {
-			return nil, err
-		}
-		folder, _ := c.files.Name(meta.Location())
-		if out[folder], err = c.named(ctx, at[name], meta); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-func (c *catalog) named(ctx context.Context, at string, meta table.Metadata) (out parquet.Names, err error) {
-	add := func(location string) {
-		if name, ok := c.files.Name(location); ok {
-			out.Files = append(out.Files, name)
-		}
-	}
-	add(at)
-	for log := range meta.PreviousFiles() {
-		add(log.MetadataFile)
-	}
-	all := meta.Snapshots()
-	for _, s := range all {
-		add(s.ManifestList)
-	}
-	if len(all) == 0 {
-		return out, nil
-	}
-	out.Upto, _ = strconv.ParseInt(summaryOf(&all[0])[propNumber], 10, 64) // 0 if missing
-	list, err := c.list(ctx, all[0])
-	for _, m := range list {
-		add(m.FilePath())
-	}
-	return out, err
 }

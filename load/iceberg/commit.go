@@ -5,6 +5,7 @@ package iceberg
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -34,8 +35,7 @@ type commit struct {
 // Commit implements [parquet.Catalog].
 func (c *catalog) Commit(ctx context.Context, spec parquet.Commit) error {
 	if spec.Source == "" {
-		_, err := c.attempt(ctx, spec)
-		return err
+		return c.commit(ctx, spec)
 	}
 	turn := c.commitLock(spec.Stream)
 	select {
@@ -44,7 +44,7 @@ func (c *catalog) Commit(ctx context.Context, spec parquet.Commit) error {
 		return ctx.Err()
 	}
 	defer func() { <-turn }()
-	return c.commitShared(ctx, spec)
+	return c.commit(ctx, spec)
 }
 
 func (c *catalog) commitLock(stream string) chan struct{} {
@@ -59,24 +59,29 @@ func (c *catalog) commitLock(stream string) chan struct{} {
 // commitRetry is for a commit while others commit to the same tables.
 var commitRetry = retry.Policy{First: 10 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Total: 2 * time.Minute}
 
-// commitShared repeats a commit until no other source commits first. Each attempt starts from the present tables, and
-// keeps everything that others have committed. The data files are written only once, before the first attempt.
-// Invariant 15
-func (c *catalog) commitShared(ctx context.Context, spec parquet.Commit) error {
+// errConflict reports that a table has changed since the attempt read it. Nothing was committed.
+var errConflict = errors.New("another program has committed at the same time")
+
+// commit repeats a commit until no other source or program commits first. Each attempt starts from the present tables,
+// and keeps everything that other sources have committed. The data files are written only once, before the first
+// attempt. Invariant 15
+func (c *catalog) commit(ctx context.Context, spec parquet.Commit) error {
 	for tries := commitRetry.Begin(); ; {
 		at, err := c.attempt(ctx, spec)
 		if err == nil {
 			return nil
 		}
-		now, asked := c.pointers.locate(ctx, parquet.HeadTable(spec.Stream))
-		if asked != nil || now == at {
-			return err
+		if !errors.Is(err, errConflict) {
+			now, asked := c.pointers.locate(ctx, parquet.HeadTable(spec.Stream))
+			if asked != nil || now == at {
+				return err
+			}
 		}
 		switch again := tries.Again(ctx); {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case !again:
-			return fmt.Errorf("cannot commit to the tables of %s, to which other sources keep committing: %w", spec.Stream, err)
+			return fmt.Errorf("cannot commit to the tables of %s, to which other sources or programs keep committing: %w", spec.Stream, err)
 		}
 	}
 }
@@ -153,13 +158,13 @@ func (w *commit) make(ctx context.Context, locations map[string]string) error {
 	return nil
 }
 
-// edit prepares the new metadata of a table. It returns an error if another program has written to the table.
+// edit prepares the new metadata of a table. It returns an error if another program has changed the table.
 // Invariant 16
 func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*edition, error) {
 	want, ours := w.head.tables[t.Name]
 	switch {
-	case at == "" && t.PreviousColumns != nil:
-		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"it is no longer in the catalog"}}
+	case at == "" && t.PreviousColumns != nil && !t.Restore:
+		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{diffDropped}}
 	case at != "" && !ours:
 		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"another table of that name is in the catalog"}}
 	case at == "":
@@ -169,20 +174,24 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 	if err != nil {
 		return nil, err
 	}
-	if s := meta.CurrentSnapshot(); s == nil || s.SnapshotID != want {
-		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"another program has written to it"}}
+	last, diff, err := w.lastOwn(ctx, meta, want)
+	if err != nil {
+		return nil, err
 	}
-	return nextEdition(t, w.spec, at, meta)
+	if diff != nil && !t.Restore || last == nil && w.spec.Source != "" {
+		return nil, &load.ForeignChange{Table: t.Table, Diff: diff}
+	}
+	return nextEdition(t, w.spec, at, meta, last)
 }
 
 // writeTable writes a table's snapshot and metadata. It must be called for the head table last, with heads set to true.
 func (w *commit) writeTable(ctx context.Context, e *edition, heads bool) error {
-	if e.base == nil || heads || len(e.t.Added)+len(e.t.Removed) > 0 {
+	if e.last == nil || heads || e.t.Restore || len(e.t.Added)+len(e.t.Removed) > 0 {
 		if err := w.snapshot(ctx, e, heads); err != nil {
 			return err
 		}
 	} else {
-		w.snapshots[e.t.Name] = e.base.CurrentSnapshot().SnapshotID
+		w.snapshots[e.t.Name], e.current = e.last.SnapshotID, e.base.CurrentSnapshot().SnapshotID
 	}
 	if heads && e.shared {
 		props, err := headsOf(w.spec)
@@ -222,31 +231,33 @@ func (w *commit) writeTable(ctx context.Context, e *edition, heads bool) error {
 func (w *commit) snapshot(ctx context.Context, e *edition, heads bool) error {
 	id := rand.Int64N(math.MaxInt64-1) + 1
 	s := table.Snapshot{SnapshotID: id, SequenceNumber: 1, TimestampMs: time.Now().UnixMilli()}
-	var parent *table.Snapshot
 	if e.base != nil {
 		s.SequenceNumber = e.base.LastSequenceNumber() + 1
 		s.TimestampMs = max(s.TimestampMs, e.base.LastUpdatedMillis())
-		if parent = e.base.CurrentSnapshot(); parent != nil {
-			s.ParentSnapshotID = &parent.SnapshotID
-		}
+	}
+	if e.last != nil {
+		s.ParentSnapshotID = &e.last.SnapshotID
 	}
 	schema := e.b.CurrentSchema()
 	s.SchemaID = &schema.ID
-	list, totals, err := w.manifestsOf(ctx, e, parent, id)
+	list, totals, err := w.manifestsOf(ctx, e, id)
 	if err != nil {
 		return err
 	}
 	if s.ManifestList, err = w.writeList(ctx, e, s, list); err != nil {
 		return err
 	}
-	w.snapshots[e.t.Name] = id
+	w.snapshots[e.t.Name], e.current = id, id
 	if s.Summary, err = w.summary(e, totals, heads); err != nil {
 		return err
 	}
 	if err := e.do(table.NewAddSnapshotUpdate(&s)); err != nil {
 		return err
 	}
-	return e.do(table.NewSetSnapshotRefUpdate(table.MainBranch, id, table.BranchRef, 0, 0, 0))
+	return errors.Join(
+		e.do(table.NewSetSnapshotRefUpdate(table.MainBranch, id, table.BranchRef, 0, 0, 0)),
+		e.do(table.NewSetSnapshotRefUpdate(ownTag, id, table.TagRef, 0, 0, 0)),
+	)
 }
 
 // summary returns the properties of a snapshot. The cursor is one of them, so it is stored with the rows.

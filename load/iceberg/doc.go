@@ -22,14 +22,24 @@
 // Tables have the same names as in other destinations. Internal tables exist per stream, with the stream's name as a
 // suffix (_penstock_rejects__<stream>). Columns have field IDs in the catalog and in the files. So no file is
 // rewritten when a column is added, or when a decimal gets more digits. A column that is widened in another way gets
-// a new ID, and its files are rewritten. If another program writes to these tables, the stream stops and reports the
-// differences. // Invariant 16
+// a new ID, and its files are rewritten.
+//
+// # Other programs that write
+//
+// Another program may change files without changing rows: it compacts files, rewrites manifests, expires snapshots or
+// sets tags. Its snapshots have the operation replace. The next commit then continues penstock's last snapshot, not the
+// other program's, because penstock must know which of its files has which rows. The tag _penstock keeps the files of
+// that snapshot. If a snapshot in between has expired, penstock finds it in earlier metadata files.
+//
+// If another program changes rows or columns, the stream stops and reports the differences. [parquet.Lake.Accept] undoes
+// the changes. // Invariant 16
 //
 // The Iceberg manifests have the bounds and null counts of each file's columns, so that engines can
 // skip files.
 //
 // Commits merge small files. Snapshots are kept as long as the generations of a lake ([parquet.Options].Keep and
-// KeepFor). The first commit of a run removes files that only expired snapshots used.
+// KeepFor), or as long as they have a tag of another program. The first commit of a run removes files that only expired
+// snapshots used.
 //
 // # Sources that share tables
 //

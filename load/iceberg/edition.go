@@ -20,8 +20,10 @@ const formatVersion = 2
 
 type edition struct {
 	t       parquet.TableFiles
-	base    table.Metadata // nil: the table is new
-	shared  bool           // several sources share the table
+	base    table.Metadata  // nil: the table is new
+	last    *table.Snapshot // penstock's last snapshot, which the commit continues; nil: the table is new, or is restored
+	current int64           // the current snapshot after the commit
+	shared  bool            // several sources share the table
 	b       *table.MetadataBuilder
 	changed bool
 	to      string // location of the written metadata; "": nothing was changed
@@ -32,7 +34,9 @@ func (e *edition) do(u table.Update) error {
 	return u.Apply(e.b)
 }
 
-const keepMetadata = "10"
+// keepMetadata is the number of earlier metadata files that each metadata file lists. After maintenance by another
+// program, penstock looks in them for expired snapshots: see [history].
+const keepMetadata = "50"
 
 // commentKey is the property that engines show as a table's comment.
 const commentKey = "comment"
@@ -79,12 +83,15 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 	return e, all
 }
 
-func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.Metadata) (*edition, error) {
+func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.Metadata, last *table.Snapshot) (*edition, error) {
 	b, err := table.MetadataBuilderFromBase(base, at)
 	if err != nil {
 		return nil, err
 	}
-	e := &edition{t: t, base: base, b: b, shared: of.Source != ""}
+	e := &edition{t: t, base: base, last: last, b: b, shared: of.Source != ""}
+	if t.Restore && !e.shared {
+		e.last = nil // the new snapshot has only the files in t.Added
+	}
 	if err := e.compare(); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/apache/iceberg-go/table"
 )
 
+// expire removes snapshots that are no longer needed. Snapshots that other programs have tagged stay.
 func (w *commit) expire(e *edition) error {
 	if e.base == nil {
 		return nil
@@ -18,9 +19,15 @@ func (w *commit) expire(e *edition) error {
 	if e.shared {
 		needed = w.neededOfAll(e, all)
 	}
+	for name, ref := range e.base.Refs() {
+		if tagged(name) {
+			needed[ref.SnapshotID] = true
+		}
+	}
+	needed[w.snapshots[e.t.Name]], needed[e.current] = true, true
 	var gone []int64
 	for _, s := range all {
-		if !needed[s.SnapshotID] && s.SnapshotID != w.snapshots[e.t.Name] {
+		if !needed[s.SnapshotID] {
 			gone = append(gone, s.SnapshotID)
 		}
 	}

@@ -27,12 +27,12 @@ func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open warehouse: %w", err)
 	}
-	o.Options.Catalog = func(ctx context.Context, files parquet.Files) (parquet.Catalog, error) {
+	o.Options.Catalog = func(ctx context.Context, lake parquet.Files) (parquet.Catalog, error) {
 		p, err := openPointers(ctx, o)
 		if err != nil {
 			return nil, err
 		}
-		return &catalog{files: files, pointers: p, step: o.Step, seen: map[string]known{}, commitLocks: map[string]chan struct{}{}}, nil
+		return &catalog{files: files{lake}, pointers: p, step: o.Step, seen: map[string]known{}, commitLocks: map[string]chan struct{}{}}, nil
 	}
 	return parquet.Open(ctx, o.Options)
 }

@@ -5,6 +5,7 @@ package iceberg
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -30,10 +31,12 @@ func (c *catalog) list(ctx context.Context, s table.Snapshot) ([]iceberg.Manifes
 	return list, nil
 }
 
+var errOutside = errors.New("not in the warehouse")
+
 func (c *catalog) read(ctx context.Context, location string) ([]byte, error) {
 	name, ok := c.files.Name(location)
 	if !ok {
-		return nil, fmt.Errorf("%s is not in the warehouse", location)
+		return nil, fmt.Errorf("%s: %w", location, errOutside)
 	}
 	return c.files.Read(ctx, name)
 }
@@ -67,10 +70,10 @@ func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 
 // manifestsOf returns the manifests of a new snapshot. A manifest stays unchanged if none of its files is removed and
 // its source has fewer than manyManifests.
-func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snapshot, id int64) (out []iceberg.ManifestFile, says iceberg.Properties, err error) {
+func (w *commit) manifestsOf(ctx context.Context, e *edition, id int64) (out []iceberg.ManifestFile, says iceberg.Properties, err error) {
 	var list []iceberg.ManifestFile
-	if parent != nil {
-		if list, err = w.list(ctx, *parent); err != nil {
+	if e.last != nil {
+		if list, err = w.list(ctx, *e.last); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -99,7 +102,7 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, parent *table.Snap
 		}
 		out = append(out, m)
 	}
-	return out, totals(e, parent), nil
+	return out, totals(e), nil
 }
 
 func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
@@ -203,8 +206,8 @@ func (w *commit) writeList(ctx context.Context, e *edition, s table.Snapshot, li
 	return w.files.Location(name), w.files.Write(ctx, name, text.Bytes())
 }
 
-func totals(e *edition, parent *table.Snapshot) iceberg.Properties {
-	before := summaryOf(parent)
+func totals(e *edition) iceberg.Properties {
+	before := summaryOf(e.last)
 	out := iceberg.Properties{"total-delete-files": "0", "total-position-deletes": "0", "total-equality-deletes": "0"}
 	count := func(what string, change int64) {
 		n, _ := strconv.ParseInt(before[what], 10, 64)

@@ -17,8 +17,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"modernc.org/sqlite"
-
-	"github.com/penstock-data/penstock/state"
 )
 
 // pointers reads and changes the rows of one namespace in the catalog's database, which has the layout of Iceberg's
@@ -156,7 +154,7 @@ func (p *pointers) locate(ctx context.Context, table string) (at string, err err
 	return at, nil
 }
 
-// swap changes all pointers in one transaction, or none. It returns state.ErrMoved if a pointer has changed.
+// swap changes all pointers in one transaction, or none. It returns errConflict if a pointer has changed.
 // Invariants 1, 13
 func (p *pointers) swap(ctx context.Context, swaps []swap) error {
 	slices.SortFunc(swaps, func(a, b swap) int { return strings.Compare(a.table, b.table) }) // the same order in all transactions prevents deadlocks
@@ -200,7 +198,7 @@ func (p *pointers) one(ctx context.Context, tx *sql.Tx, s swap) error {
 	}
 	n, err := result.RowsAffected()
 	if err == nil && n != 1 {
-		err = state.ErrMoved
+		err = errConflict
 	}
 	return err
 }

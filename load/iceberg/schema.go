@@ -50,8 +50,8 @@ func typeOf(t arrow.DataType) (iceberg.Type, error) {
 
 // compare returns an error if another program has changed the columns. // Invariant 16
 func (e *edition) compare() error {
-	if e.t.PreviousColumns == nil {
-		return nil // this source's first commit to the table
+	if e.t.PreviousColumns == nil || e.t.Restore {
+		return nil // this source's first commit to the table, or one that brings back its columns
 	}
 	was, err := schemaOf(e.t.PreviousColumns)
 	if err != nil {
@@ -62,7 +62,20 @@ func (e *edition) compare() error {
 	if e.shared {
 		now = expected(was, live)
 	}
-	return load.Compare(e.t.Table, types(was), now)
+	err = load.Compare(e.t.Table, types(was), now)
+	if err != nil || e.shared {
+		return err
+	}
+	var diff []string
+	for _, f := range live.Fields() {
+		if _, ok := was.FindFieldByName(f.Name); !ok {
+			diff = append(diff, fmt.Sprintf("column %q was added", f.Name))
+		}
+	}
+	if diff != nil {
+		err = &load.ForeignChange{Table: e.t.Table, Diff: diff}
+	}
+	return err
 }
 
 func types(s *iceberg.Schema) map[string]string {

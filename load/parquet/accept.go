@@ -12,12 +12,13 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/values"
 	"github.com/penstock-data/penstock/schemas"
 )
 
 // Accept implements [load.Destination]. It removes missing files from the manifest, and the next pass loads their
 // rows again. It accepts changed files with their present content. If the table's folder has Parquet files that
-// penstock did not write, Accept returns an error.
+// penstock did not write, Accept returns an error. In a catalog, it undoes what another program has changed in the table.
 func (l *Lake) Accept(ctx context.Context, name string) ([]load.Change, error) {
 	changes, err := l.accept(ctx, name)
 	if err != nil {
@@ -65,7 +66,11 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 	}
 	t := x.next.table(name)
 	c, err := x.next.condition(ctx, t)
-	if err != nil || c.dropped || c.diff() == nil {
+	if err != nil {
+		return nil, err
+	}
+	foreign, err := x.restore(ctx, t)
+	if err != nil || len(foreign) == 0 && (c.dropped || c.diff() == nil) {
 		return nil, err
 	}
 	if len(c.foreign) > 0 {
@@ -76,7 +81,21 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 	if err != nil {
 		return nil, err
 	}
-	return changes, x.commit(ctx, x.from)
+	return append(changes, foreign...), x.commit(ctx, x.from)
+}
+
+// restore makes the next commit undo what another program has changed in a table of the catalog. It returns these changes.
+func (x *builder) restore(ctx context.Context, t *table) (changes []load.Change, err error) {
+	d, ok := x.draft.(*tableGeneration)
+	if !ok {
+		return nil, nil
+	}
+	diff, err := d.tables.parent.catalog.Foreign(ctx, d.tables.stream, d.tables.source, d.tables.tableFiles(x.base, x.next, t))
+	for _, line := range diff {
+		d.restored = t.Name
+		changes = append(changes, load.Change{At: x.stamp, Table: t.Name, Action: load.ActionRestore, Reason: line})
+	}
+	return changes, errors.Join(err, x.record(changes))
 }
 
 func (x *builder) acceptSizes(t *table, c condition) {
@@ -176,7 +195,7 @@ func (f *file) columns(ctx context.Context, t *table) (*table, error) {
 		if have.Name == schemas.ColSource && t.owner != "" {
 			continue // see [table.fileSchema]
 		}
-		typ, source := lattice(have.Type), ""
+		typ, source := values.Lattice(have.Type), ""
 		if at := t.column(have.Name); at >= 0 {
 			source = t.Columns[at].Source
 			if was := schemas.TypeOf(t.schema.Field(at)); schemas.SameType(was, schemas.JSON) && have.Type.ID() == arrow.STRING {
@@ -192,22 +211,6 @@ func (f *file) columns(ctx context.Context, t *table) (*table, error) {
 	out := *t
 	out.become(schemas.Table{Key: t.Key, Mode: t.Mode, Columns: arrow.NewSchema(fields, nil)})
 	return &out, nil
-}
-
-func lattice(t arrow.DataType) arrow.DataType {
-	switch t := t.(type) {
-	case *arrow.BooleanType, *arrow.Int64Type, *arrow.Float64Type, *arrow.Decimal128Type, *arrow.Date32Type, *arrow.StringType:
-		return t
-	case *arrow.TimestampType:
-		if t.Unit == arrow.Microsecond && t.TimeZone == "UTC" {
-			return schemas.Timestamp
-		}
-	case *arrow.ListType:
-		if elem := lattice(t.Elem()); elem != nil && elem.ID() != arrow.LIST {
-			return arrow.ListOf(elem)
-		}
-	}
-	return nil
 }
 
 func (t *table) compare(live *table) ([]load.Change, error) {

@@ -281,7 +281,7 @@ func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 	return out
 }
 
-func (s *tableStore) commitOf(base, m *manifest) Commit {
+func (s *tableStore) commitOf(base, m *manifest, restored string) Commit {
 	c := Commit{
 		Stream: s.stream, Source: s.source, ID: m.id(), Parent: base.id(), Sequence: m.Sequence, Manifest: m.name,
 		Properties: map[string]string{
@@ -300,11 +300,20 @@ func (s *tableStore) commitOf(base, m *manifest) Commit {
 			head = t
 			continue
 		}
-		c.Tables = append(c.Tables, s.tableFiles(base, m, t))
+		c.Tables = append(c.Tables, s.change(base, m, t, restored))
 	}
 	s.addDropped(&c, base, m)
-	c.Tables = append(c.Tables, s.tableFiles(base, m, cmp.Or(head, &table{})))
+	c.Tables = append(c.Tables, s.change(base, m, cmp.Or(head, &table{}), restored))
 	return c
+}
+
+func (s *tableStore) change(base, m *manifest, t *table, restored string) TableFiles {
+	if t.Name == restored && s.source == "" {
+		base = nil
+	}
+	out := s.tableFiles(base, m, t)
+	out.Restore = t.Name == restored
+	return out
 }
 
 // addDropped adds the tables that generation m no longer has. If sources share a table, only the rows of this source

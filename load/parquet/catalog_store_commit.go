@@ -21,6 +21,7 @@ type tableGeneration struct {
 
 	parentID   *string // the ID of the previous commit, set by the first call of publish
 	parentLine []string
+	restored   string // the table in which the commit undoes the changes of other programs; "": none
 
 	// otherCommits is set if this commit widens columns of shared tables and must rewrite files of other sources: see
 	// [tx.agree].
@@ -95,7 +96,7 @@ func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved fu
 	if err := d.storeManifest(ctx, m); err != nil {
 		return Commit{}, err
 	}
-	return d.tables.commitOf(base, m), nil
+	return d.tables.commitOf(base, m, d.restored), nil
 }
 
 // rebase makes m follow the generation base instead of m's parent. It does so only if all commits in between were

@@ -4,12 +4,13 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 )
 
 // tidy removes a file under two conditions: the number in its name is not above that of the oldest kept commit, and
-// that commit does not name the file. See [bucketStore.tidy].
+// neither that commit nor the catalog names the file. See [bucketStore.tidy].
 func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	found := map[string]int64{}
 	err := s.bucket.o.List(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })
@@ -82,18 +83,15 @@ func (t *catalogStore) tidyDue(stream string) bool {
 
 func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string]int64) ([]string, error) {
 	wanted := map[string]bool{s.bucket.prefix + m.name: true}
-	if s.source == "" { // for a shared stream, the catalog has no files here: see [catalogStore.tidyTables]
-		named, err := s.parent.catalog.Named(ctx, s.stream)
-		if err != nil {
-			return nil, err
-		}
-		for _, names := range named {
-			for _, name := range names.Files {
-				wanted[s.bucket.prefix+name] = true
-			}
+	named, err := s.parent.catalog.Named(ctx, s.stream)
+	if err != nil {
+		return nil, err
+	}
+	for _, names := range named {
+		for _, name := range names.Files {
+			wanted[s.bucket.prefix+name] = true
 		}
 	}
-	var err error
 	oldest := m
 	for i, g := range m.Kept {
 		wanted[s.bucket.prefix+g.Name] = true
@@ -108,7 +106,7 @@ func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string
 	if oldest == nil {
 		return nil, nil
 	}
-	out := s.unnamed(oldest, found)
+	out := slices.DeleteFunc(s.unnamed(oldest, found), func(key string) bool { return wanted[key] })
 	for key := range found {
 		if n, ok := sequenceIn(key); ok && n <= oldest.Sequence && !strings.HasSuffix(key, suffix) && !wanted[key] {
 			out = append(out, key)

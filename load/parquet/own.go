@@ -102,12 +102,12 @@ func (x *builder) writeInternal(ctx context.Context, next string) error {
 }
 
 // writeEmpty writes a file for each table without rows, because the file patterns of readers must match at least one
-// file.
+// file. Readers of a catalog need no such file.
 func (x *builder) writeEmpty(ctx context.Context) error {
 	for _, t := range x.next.Tables {
 		has := slices.ContainsFunc(x.next.Segments, func(s *segment) bool { return s.Files[t.Name] != nil })
 		switch {
-		case has:
+		case has, x.lake.o.Catalog != nil:
 			t.Empty = nil
 		case t.Empty == nil:
 			var err error

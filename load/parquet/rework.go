@@ -8,6 +8,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/penstock-data/penstock/load/parquet/values"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -247,10 +248,10 @@ func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place fu
 			deleted[i] = at
 		}
 	}
-	set := func(column string, values map[int]int64) {
-		if c := p.t.column(column); c >= 0 && len(values) > 0 {
+	set := func(column string, at map[int]int64) {
+		if c := p.t.column(column); c >= 0 && len(at) > 0 {
 			old := columns[c]
-			columns[c] = stamped(old, values)
+			columns[c] = values.Stamp(old, at)
 			old.Release()
 		}
 	}
@@ -258,22 +259,4 @@ func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place fu
 	set(schemas.ColDeletedAt, deleted)
 	set(schemas.ColValidTo, ended)
 	return columns
-}
-
-func stamped(a arrow.Array, values map[int]int64) arrow.Array {
-	b := array.NewTimestampBuilder(memory.DefaultAllocator, schemas.Timestamp.(*arrow.TimestampType))
-	defer b.Release()
-	b.Reserve(a.Len())
-	old, _ := a.(*array.Timestamp)
-	for i := range a.Len() {
-		switch at, ok := values[i]; {
-		case ok:
-			b.Append(arrow.Timestamp(at))
-		case a.IsNull(i):
-			b.AppendNull()
-		default:
-			b.Append(old.Value(i))
-		}
-	}
-	return b.NewArray()
 }

@@ -1,0 +1,160 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/apache/iceberg-go/table"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet"
+)
+
+// ownTag is a tag on penstock's last snapshot of each table. If another program compacts the table and then expires
+// snapshots, the tag keeps that snapshot and its files, which the next commit of penstock needs.
+const ownTag = "_penstock"
+
+// tagged reports whether name is a tag or branch that another program made. Its snapshot is never removed.
+func tagged(name string) bool { return name != table.MainBranch && name != ownTag }
+
+const diffDropped = "it is no longer in the catalog"
+
+// newestOwn returns penstock's last snapshot of a table, or nil.
+func newestOwn(meta table.Metadata) *table.Snapshot {
+	if s := meta.SnapshotByName(ownTag); summaryOf(s)[propCommit] != "" {
+		return s
+	}
+	var newest *table.Snapshot
+	for _, s := range meta.Snapshots() {
+		if summaryOf(&s)[propCommit] != "" && (newest == nil || s.SequenceNumber > newest.SequenceNumber) {
+			newest = &s
+		}
+	}
+	return newest
+}
+
+// history finds the snapshots of a table. If another program has expired a snapshot, it is still listed in an earlier
+// metadata file.
+type history struct {
+	c       *catalog
+	meta    table.Metadata
+	earlier []table.Metadata // nil: not read yet
+}
+
+func (h *history) parent(ctx context.Context, s *table.Snapshot) (*table.Snapshot, error) {
+	if s.ParentSnapshotID == nil {
+		return nil, nil
+	}
+	if p := h.meta.SnapshotByID(*s.ParentSnapshotID); p != nil {
+		return p, nil
+	}
+	if h.earlier == nil {
+		if err := h.read(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, meta := range h.earlier {
+		if p := meta.SnapshotByID(*s.ParentSnapshotID); p != nil {
+			return p, nil
+		}
+	}
+	return nil, nil
+}
+
+func (h *history) read(ctx context.Context) error {
+	h.earlier = []table.Metadata{}
+	for log := range h.meta.PreviousFiles() {
+		text, err := h.c.read(ctx, log.MetadataFile)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOutside) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		meta, err := table.ParseMetadataBytes(text)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", log.MetadataFile, err)
+		}
+		h.earlier = append(h.earlier, meta)
+	}
+	return nil
+}
+
+// lastOwn returns the snapshot with the ID want, or nil if it is gone. If the rows of the table may have changed since
+// that snapshot, it returns a description of the changes. Snapshots that only replace files by others with the same
+// rows, as compaction does, are no changes. // Invariant 16
+func (c *catalog) lastOwn(ctx context.Context, meta table.Metadata, want int64) (last *table.Snapshot, diff []string, err error) {
+	last = meta.SnapshotByID(want)
+	h := &history{c: c, meta: meta}
+	s := meta.CurrentSnapshot()
+	for s != nil && s.SnapshotID != want {
+		if summaryOf(s)[propCommit] != "" {
+			return last, append(diff, fmt.Sprintf("its snapshot %d is not penstock's last one, %d: it was rolled back", s.SnapshotID, want)), nil
+		}
+		if !sameRows(s) {
+			diff = append(diff, describe(s))
+		}
+		if s, err = h.parent(ctx, s); err != nil {
+			return nil, nil, err
+		}
+	}
+	if s == nil && diff == nil {
+		diff = []string{fmt.Sprintf("its history does not lead to penstock's snapshot %d", want)}
+	}
+	if last == nil && diff == nil {
+		diff = []string{fmt.Sprintf("another program has removed penstock's snapshot %d", want)}
+	}
+	return last, diff, nil
+}
+
+// sameRows reports whether a snapshot has the same rows as its parent, as its operation and its summary say.
+func sameRows(s *table.Snapshot) bool {
+	says := summaryOf(s)
+	return s.Summary != nil && s.Summary.Operation == table.OpReplace &&
+		cmp.Or(says["added-records"], "0") == cmp.Or(says["deleted-records"], "0")
+}
+
+func describe(s *table.Snapshot) string {
+	says := summaryOf(s)
+	op := "unknown"
+	if s.Summary != nil {
+		op = string(s.Summary.Operation)
+	}
+	return fmt.Sprintf("another program has written the snapshot %d (%s): %s rows added, %s rows deleted, %s delete files added",
+		s.SnapshotID, op, cmp.Or(says["added-records"], "0"), cmp.Or(says["deleted-records"], "0"), cmp.Or(says["added-delete-files"], "0"))
+}
+
+// Foreign implements [parquet.Catalog].
+func (c *catalog) Foreign(ctx context.Context, stream, source string, t parquet.TableFiles) ([]string, error) {
+	all, err := c.pointers.all(ctx)
+	if err != nil {
+		return nil, err
+	}
+	h, err := c.head(ctx, stream, source, all[parquet.HeadTable(stream)])
+	if err != nil {
+		return nil, err
+	}
+	at := all[t.Name]
+	if at == "" {
+		return []string{diffDropped}, nil
+	}
+	meta, err := c.load(ctx, t.Name, at)
+	if err != nil {
+		return nil, err
+	}
+	_, diff, err := c.lastOwn(ctx, meta, h.tables[t.Name])
+	if err != nil {
+		return nil, err
+	}
+	e := &edition{t: t, base: meta, shared: source != ""}
+	changed, ok := errors.AsType[*load.ForeignChange](e.compare())
+	if ok {
+		diff = append(diff, changed.Diff...)
+	}
+	return diff, nil
+}
