@@ -1,8 +1,10 @@
 package budget
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,15 +21,21 @@ type Ledger interface {
 	ChangeBudget(ctx context.Context, name string, update func(now time.Time, stored []byte) ([]byte, error)) error
 }
 
-// A ledger is too slow for an exchange per request. So a governor leases several grants at once. Each grant is for an
-// instant in the near future. Later the governor reports what became of the requests, and gives unused grants back.
+// A ledger is too slow for an exchange per request. So a governor leases the grants of about a second at once. Each
+// grant is for an instant in the near future. Later the governor reports what became of the requests, and gives unused
+// grants back.
+//
+// While the limit is not certain, leases are short, because the requests that the server counts show what the limit is.
 const (
-	leaseSpan   = 60 * time.Millisecond // length of a lease if the ledger is fast
-	leaseTrips  = 8                     // a lease lasts at least this many round trips to the ledger
-	mostAhead   = 2 * time.Second       // how far ahead grants are leased
-	mostUntold  = 5 * time.Second       // a report waits for the next exchange at most this long, and at most a quarter of the window
-	ledgerTime  = 10 * time.Second      // timeout of an exchange
-	ledgerLost  = 30 * time.Second      // how long the ledger may be unreachable before requests fail
+	leaseSpan   = 60 * time.Millisecond   // length of a short lease if the ledger is fast
+	leaseTrips  = 8                       // a short lease lasts at least this many round trips to the ledger
+	leasePeriod = 1100 * time.Millisecond // time between two exchanges with long leases
+	leaseSlack  = 50 * time.Millisecond   // the next exchange begins at least this long before a long lease ends
+	mostLeased  = 4096                    // grants that the record has reserved and no governor has leased
+	mostAhead   = 2 * time.Second         // how far ahead grants are leased
+	mostUntold  = 5 * time.Second         // a report waits for the next exchange at most this long
+	ledgerTime  = 10 * time.Second        // timeout of an exchange
+	ledgerLost  = 30 * time.Second        // how long the ledger may be unreachable before requests fail
 	firstPeriod = 100 * time.Millisecond
 	lastPeriod  = 2 * time.Second
 )
@@ -42,10 +50,17 @@ type fleet struct {
 	work    sync.WaitGroup
 	ctx     context.Context
 	stop    context.CancelFunc
-	leases  []grant
-	waiting int      // callers that wait for a grant
-	reports []report // reports since the last exchange
-	telling bool     // an exchange for the reports is planned
+	leases  []grant       // in the order of their instants
+	until   instant       // when the leases end
+	lead    time.Duration // how long before that the next exchange begins
+	given   int           // grants at the beginning of the last lease
+	since   time.Time     // when that was
+	taken   int           // grants that callers have taken since then
+	expired []instant     // when the grants would have counted that expired since the last lease
+	waiting int           // callers that wait for a grant
+	reports []report      // reports since the last exchange
+	telling bool          // an exchange for the reports is planned
+	asked   time.Time     // when the last exchange began
 	retry   time.Time
 	failed  time.Time // when the ledger stopped answering; zero if it answers
 	misses  int       // exchanges that failed since then
@@ -61,7 +76,7 @@ func (g *Governor) ShareLedger(ctx context.Context, ledger Ledger, name string) 
 	g.mu.Lock()
 	g.fleet = f
 	g.mu.Unlock()
-	if err := g.exchange(ctx, 0, false); err != nil {
+	if err := g.exchange(ctx, reportsOnly); err != nil {
 		f.stop()
 		return fmt.Errorf("share the rate limit: %w", err)
 	}
@@ -81,7 +96,7 @@ func (g *Governor) leaveFleet() error {
 	}
 	f.leases = nil
 	g.mu.Unlock()
-	if err := g.exchange(ctx, 0, true); err != nil {
+	if err := g.exchange(ctx, leaves); err != nil {
 		return fmt.Errorf("share the rate limit: %w", err)
 	}
 	return nil
@@ -89,6 +104,7 @@ func (g *Governor) leaveFleet() error {
 
 // expire gives back a grant that was not used in time. The caller holds g.mu.
 func (g *Governor) expire(l grant) {
+	g.fleet.expired = append(g.fleet.expired, l.noted)
 	g.tell(g.record, report{outcome: expired, settles: true, noted: l.noted, at: g.now()})
 }
 
@@ -104,7 +120,10 @@ func (g *Governor) leased(now instant, maxWait time.Duration) (got *grant, wait 
 			return nil, l.at.sub(now), nil
 		}
 		f.leases = f.leases[1:]
+		l.at = max(l.at, min(now, l.at.add(l.loose)))
 		if now.sub(l.at) <= late {
+			f.taken++
+			l.counted -= f.expiredAfter(l.at.add(-g.record.limit.window()))
 			g.prefetch(now)
 			return &l, 0, nil
 		}
@@ -114,11 +133,20 @@ func (g *Governor) leased(now instant, maxWait time.Duration) (got *grant, wait 
 		return nil, 0, fmt.Errorf("cannot reach the rate-limit database: %w", f.err)
 	}
 	g.waiting = waitsForLimit
-	if wait := time.Until(f.retry); wait > 0 {
+	if wait := max(time.Until(f.retry), f.until.add(-f.lead).sub(now)); wait > 0 {
 		return nil, wait, nil
 	}
-	g.startExchange(max(1, f.waiting))
+	g.startExchange(withLease)
 	return nil, time.Minute, nil
+}
+
+// expiredAfter returns how many grants would have counted after the given instant, but have expired since the last
+// lease. Later calls must not have an earlier instant. The caller holds the governor's lock.
+func (f *fleet) expiredAfter(at instant) int {
+	for len(f.expired) > 0 && f.expired[0] <= at {
+		f.expired = f.expired[1:]
+	}
+	return len(f.expired)
 }
 
 // queueReport keeps a report for the next exchange. Until the ledger has the report, the request counts longer than
@@ -129,33 +157,53 @@ func (g *Governor) queueReport(s report, gateChanged bool) {
 	f.reports = append(f.reports, s)
 	switch {
 	case gateChanged:
-		g.startExchange(0)
+		g.startExchange(reportsOnly)
 	case !f.telling:
-		f.telling = true
-		time.AfterFunc(min(g.record.limit.window()/4, mostUntold), func() {
-			g.mu.Lock()
-			defer g.mu.Unlock()
-			if f.telling = false; len(f.reports) > 0 {
-				g.startExchange(0)
-			}
-		})
+		g.planReports()
 	}
 }
 
-// prefetch leases more grants before the last one is used, so that no request has to wait.
+// planReports plans an exchange for the reports. The next exchange for a lease comes earlier, if one is needed, and
+// carries them too. The caller holds g.mu.
+func (g *Governor) planReports() {
+	f := g.fleet
+	wait := min(g.record.limit.window()/4, mostUntold)
+	if g.record.limit.certain() {
+		wait += leasePeriod + leaseSlack
+	}
+	f.telling = true
+	time.AfterFunc(max(0, wait-time.Since(f.asked)), func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		switch f.telling = false; {
+		case len(f.reports) == 0 || f.ctx.Err() != nil:
+		case time.Since(f.asked) < wait:
+			g.planReports()
+		default:
+			g.startExchange(reportsOnly)
+		}
+	})
+}
+
+// prefetch leases more grants before the lease ends, so that no request has to wait.
 func (g *Governor) prefetch(now instant) {
-	f, end := g.fleet, now
-	if n := len(f.leases); n > 0 {
-		end = f.leases[n-1].at
-	}
-	if f.waiting > 1 && end.sub(now) < 2*f.trip+leaseSpan/2 && time.Until(f.retry) <= 0 {
-		g.startExchange(f.waiting)
+	f := g.fleet
+	if f.waiting > 1 && f.until.sub(now) < f.lead && time.Until(f.retry) <= 0 {
+		g.startExchange(withLease)
 	}
 }
 
-// startExchange starts an exchange that leases at most limit grants. It does nothing while another exchange runs. The
-// caller holds g.mu.
-func (g *Governor) startExchange(limit int) {
+// purpose is why an exchange takes place. Each exchange carries the reports.
+type purpose uint8
+
+const (
+	reportsOnly purpose = iota
+	withLease           // the governor needs grants
+	leaves              // the governor is closed
+)
+
+// startExchange starts an exchange. It does nothing while another exchange runs. The caller holds g.mu.
+func (g *Governor) startExchange(why purpose) {
 	f := g.fleet
 	if f.busy || f.ctx.Err() != nil {
 		return
@@ -164,7 +212,7 @@ func (g *Governor) startExchange(limit int) {
 	f.work.Go(func() {
 		ctx, cancel := context.WithTimeout(f.ctx, ledgerTime)
 		defer cancel()
-		err := g.exchange(ctx, limit, false)
+		err := g.exchange(ctx, why)
 		g.mu.Lock()
 		f.busy = false
 		if f.err = err; err == nil {
@@ -181,16 +229,17 @@ func (g *Governor) startExchange(limit int) {
 	})
 }
 
-// exchange exchanges data with the ledger. It reports what became of this process's requests, reads what other
-// processes have learned, and leases at most limit grants.
-func (g *Governor) exchange(ctx context.Context, limit int, leaves bool) error {
+// exchange exchanges data with the ledger. It reports what became of this process's requests, and reads what other
+// processes have learned.
+func (g *Governor) exchange(ctx context.Context, why purpose) error {
 	f := g.fleet
 	g.mu.Lock()
 	told, trip, plan, joined := f.reports, f.trip, g.plan, g.joined
+	asks := f.asks(why, g.now())
+	f.asked = time.Now()
 	g.mu.Unlock()
 	var r record
-	var got []grant
-	var wait time.Duration
+	var got lease
 	var at time.Time
 	asked := time.Now()
 	err := f.ledger.ChangeBudget(ctx, f.name, func(clock time.Time, stored []byte) ([]byte, error) {
@@ -212,8 +261,12 @@ func (g *Governor) exchange(ctx context.Context, limit int, leaves bool) error {
 			r.apply(p)
 		}
 		r.advance(now) // a report may have changed the length of the window
-		got, wait = r.lease(now, trip, limit)
-		if r.sign(g.id, now); leaves {
+		r.need(g.id, asks, now)
+		got = lease{}
+		if why == withLease {
+			got = r.lease(g.id, now, trip, asks)
+		}
+		if why == leaves {
 			r.leave(g.id)
 		}
 		r.stamp = now
@@ -231,41 +284,47 @@ func (g *Governor) exchange(ctx context.Context, limit int, leaves bool) error {
 	}
 	f.trip += (took - f.trip) / 8
 	g.setClock(at, asked)
+	r.spare = nil // the ledger has it
 	*g.record, f.reports = r, f.reports[len(told):]
 	for _, p := range f.reports { // reports during the exchange
 		g.record.apply(p)
 	}
-	f.leases = append(f.leases, got...)
-	f.retry = time.Time{}
-	if len(got) == 0 && limit > 0 {
-		f.retry = time.Now().Add(wait)
+	if why == withLease {
+		f.keep(got)
 	}
 	return nil
 }
 
-// lease reserves at most limit requests. Their instants come after a round trip to the ledger, so that the governor can
-// still use the grants. If lease reserves no request, it returns how long to wait.
-func (r *record) lease(now instant, trip time.Duration, limit int) (got []grant, wait time.Duration) {
-	if wait := r.gate.until.sub(now); wait > 0 {
-		return nil, min(wait, lastPeriod)
+// asks returns how many grants callers need. If callers took nearly all grants of the last lease, they need as many as
+// they can get. If there was no lease for some time, they need none. The caller holds the governor's lock.
+func (f *fleet) asks(why purpose, now instant) need {
+	n := need{waiting: max(1, f.waiting), second: everything, held: f.until}
+	if why != withLease && time.Since(f.since) >= leasePeriod {
+		n.second = 0
+		return n
 	}
-	latest := now.add(mostAhead)
-	for len(got) < limit {
-		l, again, why := r.reserve(now, now.add(trip), latest)
-		switch {
-		case why == waitsForAnswers:
-			wait = min(again.sub(now), firstPeriod)
-		case why != "":
-			wait = min(max(again.sub(now)-mostAhead/2, time.Millisecond), lastPeriod)
-		}
-		if why != "" {
-			break
-		}
-		if got = append(got, l); len(got) == 1 {
-			latest = min(latest, l.at.add(max(leaseSpan, leaseTrips*trip)))
+	past := f.given
+	for _, l := range f.leases {
+		if l.at.add(l.loose) >= now {
+			past--
 		}
 	}
-	return got, wait
+	if f.waiting <= 1 && 4*f.taken < 3*past {
+		span := max(time.Since(f.since), leasePeriod)
+		n.second = int64(needFactor*float64(f.taken)/span.Seconds()) + 2
+	}
+	return n
+}
+
+// keep keeps a new lease. The caller holds the governor's lock.
+func (f *fleet) keep(got lease) {
+	f.leases = append(f.leases, got.grants...)
+	slices.SortFunc(f.leases, func(a, b grant) int { return cmp.Compare(a.at, b.at) })
+	f.given, f.since = len(f.leases), time.Now()
+	f.taken, f.expired, f.until, f.lead, f.retry = 0, nil, got.until, got.lead, time.Time{}
+	if len(got.grants) == 0 {
+		f.retry = time.Now().Add(got.wait)
+	}
 }
 
 // setClock sets the governor's clock by the ledger's clock. The ledger's clock showed the time remote, at some moment

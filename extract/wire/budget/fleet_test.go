@@ -21,7 +21,13 @@ type memoryLedger struct {
 	mu   sync.Mutex
 	kept map[string][]byte
 	down bool
-	n    int
+	n    int // exchanges
+}
+
+func (d *memoryLedger) exchanges() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.n
 }
 
 func newMemoryLedger(trip time.Duration) *memoryLedger {
@@ -82,9 +88,14 @@ func fleetUsesBudget(t *testing.T, model counter, limit Rate, workers int) {
 			require.NoError(t, g.Close())
 		})
 	}
+	time.Sleep(time.Until(begin.Add(7 * limit.Window)))
+	exchanges := d.exchanges()
+	time.Sleep(time.Until(begin.Add(14 * limit.Window)))
+	exchanges = d.exchanges() - exchanges
 	wg.Wait()
 	used := float64(between(l.Arrivals, begin.Add(7*limit.Window), begin.Add(14*limit.Window))) / float64(7*limit.Limit)
-	t.Logf("used %.2f%%, %d requests, %d exchanges", 100*used, len(l.Arrivals), d.n)
+	t.Logf("used %.2f%%, %d requests, %d exchanges of %d", 100*used, len(l.Arrivals), exchanges, d.n)
+	require.LessOrEqual(t, float64(exchanges), float64(workers)*(7*limit.Window).Seconds(), "exchanges")
 	require.Empty(t, l.Refused, "429s")
 	require.LessOrEqual(t, maxInWindow(l.Arrivals, limit.Window), limit.Limit, "arrivals in one window")
 	require.GreaterOrEqual(t, used, 0.95, "used share")
@@ -118,5 +129,134 @@ func TestFleetGateAndOutage(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.NoError(t, l.ask(t, a))
 		require.NoError(t, errors.Join(a.Close(), b.Close()))
+	})
+}
+
+// A worker that sends one request after another is hardly slower beside a busy worker, which uses the rest of the limit.
+// A worker that begins later gets its share soon. No worker asks the ledger more than once a second.
+func TestFleetShares(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newMemoryLedger(2 * time.Millisecond)
+		limit := Rate{100, time.Second}
+		count := &slidingWindow{limit: 100, window: time.Second}
+		one := &link{counter: count, latency: 200 * time.Millisecond, jitter: 5 * time.Millisecond, headers: true}
+		a, b := joinFleet(t, d, Plan{Rate: limit}), joinFleet(t, d, Plan{Rate: limit})
+		one.busy(t, a, 1, 20*time.Second)
+		require.GreaterOrEqual(t, len(one.Arrivals), 95, "alone, it never waits")
+
+		many := &link{counter: &both{one, count}, latency: 200 * time.Millisecond, jitter: 5 * time.Millisecond, headers: true}
+		one.Arrivals = nil
+		begin := time.Now()
+		var exchanges int
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			time.Sleep(10 * time.Second)
+			exchanges = d.exchanges()
+			time.Sleep(20 * time.Second)
+			exchanges = d.exchanges() - exchanges
+		})
+		wg.Go(func() { many.busy(t, b, 60, 30*time.Second) })
+		wg.Go(func() { one.busy(t, a, 1, 30*time.Second) })
+		wg.Wait()
+		require.Empty(t, many.Refused)
+		require.Empty(t, one.Refused)
+		require.Less(t, many.Arrivals[20].Sub(begin), 3*time.Second, "the second worker begins")
+		used := between(many.Arrivals, begin.Add(10*time.Second), begin.Add(30*time.Second))
+		slow := between(one.Arrivals, begin.Add(10*time.Second), begin.Add(30*time.Second))
+		t.Logf("%d and %d requests in 20 seconds, %d exchanges", slow, used, exchanges)
+		require.Greater(t, slow, 60)
+		require.Greater(t, used+slow, 1600)
+		require.LessOrEqual(t, exchanges, 2*20, "exchanges")
+		require.NoError(t, errors.Join(a.Close(), b.Close()))
+	})
+}
+
+// both is the counter of two links to the same server.
+type both struct {
+	other *link
+	counter
+}
+
+func (c *both) take(now time.Time) (bool, int, time.Time) {
+	c.other.mu.Lock()
+	defer c.other.mu.Unlock()
+	return c.counter.take(now)
+}
+
+// Another program uses a fifth of the limit, and the server states what is left. Workers that share a ledger leave that
+// fifth to it.
+func TestFleetBesideOthers(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		bubble(t, func(t *testing.T) {
+			d := newMemoryLedger(2 * time.Millisecond)
+			model := &slidingWindow{limit: 100, window: time.Second}
+			l := &link{counter: model, latency: 100 * time.Millisecond, headers: true, retry: "reset"}
+			begin := time.Now()
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				for time.Since(begin) < 2*time.Minute {
+					time.Sleep(50 * time.Millisecond)
+					l.mu.Lock()
+					model.take(time.Now())
+					l.mu.Unlock()
+				}
+			})
+			for i := range workers {
+				wg.Go(func() {
+					g := joinFleet(t, d, Plan{Rate: Rate{100, time.Second}})
+					for n := range 12 { // now few callers, then many
+						l.busy(t, g, 1+(n+i)%3*20, 10*time.Second)
+					}
+					require.NoError(t, g.Close())
+				})
+			}
+			wg.Wait()
+			t.Logf("%d workers: %d requests in 2 minutes, %d refused", workers, len(l.Arrivals), len(l.Refused))
+			require.Less(t, len(l.Refused), 20)
+			require.Greater(t, len(l.Arrivals), 3500)
+		})
+	}
+}
+
+// A worker dies with its lease. The requests that it may have sent count as long as the server may count them, and
+// afterwards the others use the whole limit. // Invariant 4
+func TestFleetDeath(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newMemoryLedger(2 * time.Millisecond)
+		limit := Rate{100, time.Second}
+		l := &link{counter: &slidingWindow{limit: 100, window: time.Second}, latency: 50 * time.Millisecond, jitter: 5 * time.Millisecond, headers: true}
+		dead, heir := joinFleet(t, d, Plan{Rate: limit}), joinFleet(t, d, Plan{Rate: limit})
+		var wg sync.WaitGroup
+		wg.Go(func() { l.busy(t, heir, 40, 30*time.Second) })
+		l.busy(t, dead, 40, 10*time.Second)
+		died := time.Now()
+		dead.fleet.stop() // as if the process had been killed: it reports nothing
+		wg.Wait()
+		require.Empty(t, l.Refused)
+		require.LessOrEqual(t, maxInWindow(l.Arrivals, time.Second), limit.Limit)
+		require.Greater(t, between(l.Arrivals, died.Add(5*time.Second), died.Add(15*time.Second)), 930)
+		require.NoError(t, heir.Close())
+	})
+}
+
+// Workers that share a ledger learn a limit that is not configured.
+func TestFleetLearns(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newMemoryLedger(2 * time.Millisecond)
+		l := &link{counter: &slidingWindow{limit: 50, window: time.Second}, latency: 50 * time.Millisecond, headers: true, retry: "1"}
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for range 3 {
+			wg.Go(func() {
+				g := joinFleet(t, d, Plan{})
+				l.busy(t, g, 10, time.Minute)
+				require.NoError(t, g.Close())
+			})
+		}
+		wg.Wait()
+		used := between(l.Arrivals, begin.Add(30*time.Second), begin.Add(time.Minute))
+		t.Logf("%d of 1500 requests in 30 seconds, %d refused, %d exchanges", used, len(l.Refused), d.n)
+		require.Greater(t, used, 1300)
+		require.Less(t, len(l.Refused), 20)
 	})
 }

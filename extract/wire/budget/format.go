@@ -11,7 +11,7 @@ import (
 // The stored form of a record: a version, the length and the checksum of the fields, and the fields. It is the same
 // in a file and in a database. Further bytes are ignored, because a file does not become shorter.
 const (
-	version    = 2
+	version    = 3
 	headLength = 12
 )
 
@@ -38,7 +38,7 @@ func (r *record) store(b []byte) []byte {
 
 // load sets r to a stored record.
 func (r *record) load(stored []byte) error {
-	*r = record{members: r.members[:0]}
+	*r = record{members: r.members[:0], spare: r.spare[:0]}
 	if len(stored) < headLength {
 		return errDamaged
 	}
@@ -129,7 +129,30 @@ func (r *record) code(c *coder) {
 		if c.reads {
 			r.members = append(r.members, member{})
 		}
-		c.fields(&r.members[i].id, &r.members[i].seen)
+		c.fields(&r.members[i].id, &r.members[i].seen, &r.members[i].need)
+	}
+	c.fields(&r.loose, &r.looseFrom, &r.others)
+	r.codeSpare(c)
+}
+
+// codeSpare appends or reads the reserved requests. For each, it has the distance of its instants from those of the one
+// before.
+func (r *record) codeSpare(c *coder) {
+	n := len(r.spare)
+	number(c, &n)
+	var before grant
+	for i := 0; i < n && !c.short; i++ {
+		var g grant
+		if !c.reads {
+			g = r.spare[i]
+		}
+		at, noted := g.at-before.at, g.noted-before.noted
+		c.fields(&at, &noted, &g.counted)
+		if c.reads {
+			g.at, g.noted = before.at+at, before.noted+noted
+			r.spare = append(r.spare, g)
+		}
+		before = g
 	}
 }
 

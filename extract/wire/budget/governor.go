@@ -196,7 +196,10 @@ func (g *Governor) mostInFlight(r *record) int {
 	n, window := r.limit.allowed()
 	var delay time.Duration
 	if g.fleet != nil {
-		delay = 2*g.fleet.trip + leaseSpan
+		delay = 2 * g.fleet.trip
+		if !r.limit.certain() {
+			delay += leaseSpan
+		}
 	}
 	return g.load.most(n/window.Seconds(), delay)
 }

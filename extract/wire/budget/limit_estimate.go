@@ -14,6 +14,8 @@ const (
 	firstLearned = 10.0  // first rate in requests per second while the limit is unknown
 	mostLearned  = 500.0 // highest rate that is tried
 	leastLearned = 0.5
+
+	certainAfter = 3 // windows without a refusal
 )
 
 // limitEstimate estimates how many requests the server accepts. It learns from a stated limit, from headers, or by
@@ -73,6 +75,11 @@ func (c *limitEstimate) window() time.Duration {
 }
 
 func (c *limitEstimate) known() bool { return c.rate.Limit > 0 }
+
+// certain reports whether no part of the limit is a guess, and the server has refused no request for some windows.
+func (c *limitEstimate) certain() bool {
+	return c.known() && !c.guessed && !c.windowGuessed && c.cleanWindows >= certainAfter
+}
 
 // allowed returns how many requests a window may have, and the window's length.
 func (c *limitEstimate) allowed() (float64, time.Duration) {

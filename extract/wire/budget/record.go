@@ -30,12 +30,19 @@ type record struct {
 	sent    uint64
 	refused uint64
 	members []member
+	spare   []grant // reserved requests that no member has leased, in the order of their instants
+
+	loose     int     // members whose grants are loose; see need
+	looseFrom instant // grants before this instant are not
+	leased    bool    // during an exchange: leases are long
+	others    float64 // requests of a window that are left to other programs; see noteOthers
 }
 
 // member is a governor that shares the record.
 type member struct {
 	id   uint64
 	seen instant // last sign of life of the member
+	need int64   // grants per second that the member needs from a ledger; see need
 }
 
 // memberLease is how long a member counts as alive without a sign of life.
@@ -61,9 +68,10 @@ func (r *record) advance(now instant) {
 
 // grant is a request that the record reserves.
 type grant struct {
-	at      instant // when the request may be sent
-	noted   instant // instant at which the window counts the request
-	counted int     // number of requests that the window counts at that instant, including this one
+	at      instant       // when the request may be sent
+	noted   instant       // instant at which the window counts the request
+	counted int           // number of requests that the window counts at that instant, including this one
+	loose   time.Duration // for a leased grant: how much later it may be used
 }
 
 // reserve reserves one request for the first instant between earliest and latest that the pace and the limit allow. If
@@ -74,8 +82,8 @@ func (r *record) reserve(now, earliest, latest instant) (g grant, nextTry instan
 		return grant{}, r.gate.probeUntil, waitsForAnswers
 	}
 	paced := r.pace(earliest)
-	n, window := r.limit.allowed()
-	g.at, g.counted = r.window.room(max(paced, earliest), window, max(n, 1))
+	n, window := r.allowed()
+	g.at, g.counted = r.window.room(max(paced, earliest), window, n)
 	switch {
 	case g.at > latest && g.at == paced:
 		return grant{}, g.at, waitsForPace
@@ -101,7 +109,7 @@ func (r *record) pace(earliest instant) instant {
 	if r.sent == 0 {
 		return earliest
 	}
-	n, window := r.limit.allowed()
+	n, window := r.allowed()
 	limiter := rate.NewLimiter(rate.Limit(n/window.Seconds()), 1)
 	limiter.ReserveN(r.paced.time(), 1)
 	begin := max(earliest.add(-late), r.paced)
@@ -246,7 +254,7 @@ func (r *record) sign(id uint64, now instant) bool {
 			return due
 		}
 	}
-	r.members = append(r.members, member{id, now})
+	r.members = append(r.members, member{id: id, seen: now})
 	return true
 }
 
@@ -264,7 +272,7 @@ func (r *record) shared(id uint64) bool {
 // length.
 func (r *record) turnBack(now instant) {
 	left := r.gate.until.sub(r.stamp)
-	r.window, r.members, r.paced = requestWindow{}, nil, 0
+	r.window, r.members, r.spare, r.paced = requestWindow{}, nil, nil, 0
 	r.gate.until, r.gate.probeUntil, r.limit.windowEnds = 0, 0, 0
 	if left > 0 {
 		r.gate.until = now.add(min(left, longestHint))

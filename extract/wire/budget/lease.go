@@ -1,0 +1,215 @@
+package budget
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// need is how many grants the callers of a governor need.
+type need struct {
+	waiting int     // callers that wait
+	second  int64   // grants needed per second; everything if callers have to wait for each other
+	held    instant // until then, the governor has a lease already
+}
+
+const (
+	everything = math.MaxInt32
+	needFactor = 1.7              // so many times the grants of the last period, because needs may grow
+	needAge    = 3 * leasePeriod  // so long after its last exchange, a governor needs nothing
+	othersAge  = 20 * time.Second // in this time, the record forgets two thirds of the requests that other programs sent
+	looseShare = 20               // loose grants need a limit of at least so many requests for each member that has them
+)
+
+// lease is what the record grants a governor at once.
+type lease struct {
+	grants []grant
+	until  instant       // until then, the governor gets no other grants
+	lead   time.Duration // how long before that the next exchange should begin
+	wait   time.Duration // without grants: how long to wait before the next exchange
+}
+
+// need notes what a member needs, as a sign of life.
+//
+// A member that does not need its whole share sends now and then, and each of its requests would wait for a grant's
+// instant. So its grants are loose: a grant can be used until the next one. Then a window may have one request more for
+// each such member, and the limit for reservations is lower by that number. // Invariant 4
+func (r *record) need(id uint64, n need, now instant) {
+	r.sign(id, now)
+	loose, live := 0, 0
+	for i := range r.members {
+		m := &r.members[i]
+		if m.id == id {
+			m.seen, m.need = now, n.second
+		}
+		if m.need > 0 && now.sub(m.seen) < needAge {
+			live++
+			if m.need < everything {
+				loose++
+			}
+		}
+	}
+	if limit, _ := r.limit.allowed(); live < 2 || !r.limit.certain() || limit < float64(looseShare*loose) {
+		loose = 0
+	}
+	if loose > r.loose {
+		r.looseFrom = r.paced.add(late) // the requests before that are reserved already
+	}
+	r.loose, r.leased = loose, live > 0 && r.limit.certain()
+	r.noteOthers(now)
+}
+
+// noteOthers notes how many requests of a window other programs send. With long leases, the record learns late that they
+// send more than before. So it forgets slowly, and leaves them a little more.
+func (r *record) noteOthers(now instant) {
+	seen := max(r.limit.foreign[0], r.limit.foreign[1])
+	if seen > 0 {
+		seen += 1 + seen/10
+	}
+	age := min(max(now.sub(r.stamp), 0), othersAge)
+	r.others = max(seen, r.others*(1-age.Seconds()/othersAge.Seconds()))
+}
+
+// allowed returns how many requests a window may have by their planned instants, and the length of the window.
+func (r *record) allowed() (float64, time.Duration) {
+	n, window := r.limit.allowed()
+	if r.leased {
+		n = min(n, float64(r.limit.rate.Limit)-r.others)
+	}
+	return max(n-float64(r.loose), 1), window
+}
+
+// lease reserves requests for a member. Their instants come after a round trip to the ledger, so that the governor can
+// still use the grants. Members that ask later find grants between those of earlier members: the record reserves all
+// requests of the period, and a member leases its share of them, evenly spread.
+//
+// A governor does not learn of a closed gate before its next exchange. Until then, the server refuses its requests, as
+// it refuses those that were under way when the gate closed.
+func (r *record) lease(id uint64, now instant, trip time.Duration, n need) lease {
+	if wait := r.gate.until.sub(now); wait > 0 {
+		r.dropSpare(math.MaxInt64)
+		return lease{wait: min(wait, lastPeriod)}
+	}
+	first := now.add(trip)
+	got := lease{lead: 2*trip + leaseSlack, until: first.add(leasePeriod + 2*trip + leaseSlack)}
+	most := mostLeased
+	if !r.limit.certain() {
+		span := max(leaseSpan, leaseTrips*trip)
+		got.lead, got.until, most = 2*trip+leaseSpan/2, first.add(span), n.waiting
+	}
+	r.dropSpare(first)
+	known := len(r.spare) // reserved earlier
+	why := r.reserveSpare(now, first, &got, most)
+	short := why == waitsForAnswers || len(r.spare) >= most
+	from := min(max(first, n.held), got.until)
+	got.grants = r.takeSpare(r.share(id, from, got.until, r.spare[known:], now), from, got.until)
+	if short && len(got.grants) > 0 {
+		got.until = got.grants[len(got.grants)-1].at
+	}
+	if r.loose > 0 && n.second < everything {
+		r.loosen(got.grants, got.until)
+	}
+	return got
+}
+
+// loosen lets each grant be used until the next one.
+func (r *record) loosen(grants []grant, until instant) {
+	for i := range grants {
+		g, next := &grants[i], until
+		if i+1 < len(grants) {
+			next = grants[i+1].at
+		}
+		if g.at >= r.looseFrom && next > g.at {
+			r.window.drop(g.noted)
+			g.noted, g.loose = g.noted.add(next.sub(g.at)), next.sub(g.at)
+			r.window.note(g.noted, 1)
+		}
+	}
+}
+
+// reserveSpare reserves the requests until the lease ends, and at least one, but no more than most.
+func (r *record) reserveSpare(now, first instant, got *lease, most int) (why string) {
+	latest := now.add(mostAhead)
+	for len(r.spare) < most {
+		if len(r.spare) > 0 {
+			latest = min(latest, got.until)
+		}
+		g, again, why := r.reserve(now, first, latest)
+		switch {
+		case why == "":
+			r.spare = append(r.spare, g)
+			continue
+		case why == waitsForAnswers:
+			got.wait = min(again.sub(now), firstPeriod)
+		default:
+			got.wait = min(max(again.sub(now)-mostAhead/2, time.Millisecond), lastPeriod)
+		}
+		return why
+	}
+	return ""
+}
+
+// dropSpare gives up the reserved requests before the given instant that no member has leased.
+func (r *record) dropSpare(until instant) {
+	r.spare = slices.DeleteFunc(r.spare, func(g grant) bool {
+		if g.at >= until {
+			return false
+		}
+		r.release(g.noted)
+		return true
+	})
+}
+
+// takeSpare takes at most n of the reserved requests, evenly spread from one instant to the other. Where other members
+// have left few, it takes fewer. It does not take many at once instead, because then no callers would wait for them.
+func (r *record) takeSpare(n int, from, until instant) (taken []grant) {
+	left := r.spare[:0]
+	step := until.sub(from) * 95 / 100 / time.Duration(n) // a few are missing
+	next := from
+	for _, g := range r.spare {
+		if g.at < next {
+			left = append(left, g)
+			continue
+		}
+		taken = append(taken, g)
+		next = max(next.add(step), g.at.add(step/2))
+	}
+	r.spare = left
+	return taken
+}
+
+// share returns how many grants a member may lease from one instant to the other. Members that need less than an equal
+// part get what they need. The others share the rest equally. They also share what remains, because needs may grow.
+// The argument fresh has the requests that were reserved just now. Before them, other members have leased their share.
+func (r *record) share(id uint64, from, until instant, fresh []grant, now instant) int {
+	n, window := r.allowed()
+	span := until.sub(from)
+	old := span
+	if len(fresh) > 0 {
+		old = max(0, fresh[0].at.sub(from))
+	}
+	left := n*old.Seconds()/window.Seconds() + float64(len(fresh))
+	var mine float64
+	var needs []float64
+	for _, m := range r.members {
+		if need := float64(m.need) * span.Seconds(); m.id == id {
+			mine, needs = need, append(needs, need)
+		} else if m.need > 0 && now.sub(m.seen) < needAge {
+			needs = append(needs, need)
+		}
+	}
+	if len(needs) == 1 {
+		return mostLeased
+	}
+	slices.Sort(needs)
+	for i, need := range needs {
+		part := left / float64(len(needs)-i)
+		if need >= part {
+			return atLeastOne(min(mine, part))
+		}
+		left -= need
+	}
+	return atLeastOne(mine + left/float64(len(needs)))
+}
+
+func atLeastOne(n float64) int { return max(1, int(math.Ceil(min(n, mostLeased)))) }
