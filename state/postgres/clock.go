@@ -40,11 +40,11 @@ func (c *clock) record(remote, sent time.Time) {
 // its first use of the database, and whenever a process renews its entry in the table processes.
 func (s *Store) Now() time.Time { return s.clock.now().UTC() }
 
-type querier interface {
+type rowQuerier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-func (s *Store) queryClock(ctx context.Context, q querier, sql string, args ...any) error {
+func (s *Store) queryClock(ctx context.Context, q rowQuerier, sql string, args ...any) error {
 	sent := time.Now()
 	var remote time.Time
 	if err := q.QueryRow(ctx, sql, args...).Scan(&remote); err != nil {

@@ -47,7 +47,7 @@ func TestClock(t *testing.T) {
 func TestStoreNow(t *testing.T) {
 	s := New(Options{URL: in(t, pgtest.Start(t).URL())})
 	defer func() { require.NoError(t, s.Close()) }()
-	pool, err := s.connections()
+	pool, err := s.connections(t.Context())
 	require.NoError(t, err)
 	there := func() (at time.Time) {
 		require.NoError(t, pool.QueryRow(t.Context(), "SELECT clock_timestamp()").Scan(&at))

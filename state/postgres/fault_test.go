@@ -119,7 +119,7 @@ func TestFrozenHolder(t *testing.T) {
 	l, err := frozen.Lock(t.Context(), 0)
 	require.NoError(t, err)
 	require.NoError(t, frozen.SetSecret([]byte("old")))
-	_, err = a.pool.Exec(t.Context(), "UPDATE leases SET until = clock_timestamp()") // as if the lease had expired
+	_, err = a.db.Exec(t.Context(), "UPDATE leases SET until = clock_timestamp()") // as if the lease had expired
 	require.NoError(t, err)
 	heir := b.Vault().Entry("token")
 	next, err := heir.Lock(t.Context(), time.Minute)
@@ -149,7 +149,7 @@ func TestNoClearText(t *testing.T) {
 	require.NoError(t, entry.SetSecret([]byte("tok_in_clear")))
 	require.NoError(t, l.Release())
 	var kept string
-	require.NoError(t, s.pool.QueryRow(t.Context(), "SELECT encode(secret, 'escape') FROM secrets").Scan(&kept))
+	require.NoError(t, s.db.QueryRow(t.Context(), "SELECT encode(secret, 'escape') FROM secrets").Scan(&kept))
 	require.True(t, strings.HasPrefix(kept, "age-encryption.org/v1"))
 	require.NotContains(t, kept, "tok_in_clear")
 
@@ -175,7 +175,7 @@ func TestNoClearText(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "note", string(text))
 	var left int
-	require.NoError(t, s.pool.QueryRow(t.Context(), "SELECT count(secret) FROM secrets").Scan(&left))
+	require.NoError(t, s.db.QueryRow(t.Context(), "SELECT count(secret) FROM secrets").Scan(&left))
 	require.Zero(t, left, "the database has nothing of it")
 
 	for _, at := range []string{"postgres://u:hushhush@127.0.0.1:1/x?sslmode=disable", "postgres://u:hushhush@:x:1/%zz"} {
@@ -237,7 +237,7 @@ func TestSecretsAreBound(t *testing.T) {
 	text, err := b.Secret()
 	require.NoError(t, err)
 	require.Equal(t, "of b", string(text), "control")
-	_, err = s.pool.Exec(t.Context(), "UPDATE secrets SET secret = (SELECT secret FROM secrets WHERE name = 'a') WHERE name = 'b'")
+	_, err = s.db.Exec(t.Context(), "UPDATE secrets SET secret = (SELECT secret FROM secrets WHERE name = 'a') WHERE name = 'b'")
 	require.NoError(t, err)
 	_, err = b.Secret()
 	require.ErrorIs(t, err, state.ErrBound)
@@ -245,7 +245,7 @@ func TestSecretsAreBound(t *testing.T) {
 	require.ErrorIs(t, err, state.ErrBound)
 	sealed, err := state.Seal(o.Keys, []byte("of an older version"))
 	require.NoError(t, err)
-	_, err = s.pool.Exec(t.Context(), "UPDATE secrets SET secret = $1 WHERE name = 'b'", sealed)
+	_, err = s.db.Exec(t.Context(), "UPDATE secrets SET secret = $1 WHERE name = 'b'", sealed)
 	require.NoError(t, err)
 	_, err = b.Secret()
 	require.ErrorIs(t, err, state.ErrBound)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -172,8 +171,8 @@ func capturesOf(ctx context.Context, tx pgx.Tx, source string) ([]state.Captured
 
 // Captures implements [state.Intake].
 func (b *inbox) Captures(ctx context.Context, source string) (all []state.Event, err error) {
-	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
-		rows, err := pool.Query(ctx, "SELECT capture, received, header, body FROM captures WHERE source = $1 AND received > $2 ORDER BY capture",
+	err = b.s.read(ctx, func(q querier) error {
+		rows, err := q.Query(ctx, "SELECT capture, received, header, body FROM captures WHERE source = $1 AND received > $2 ORDER BY capture",
 			[]byte(source), b.s.Now().Add(-state.CaptureAge))
 		if err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -85,8 +84,8 @@ func (b *inbox) Event(ctx context.Context, ordinal int64) (state.DeadLetter, err
 }
 
 func (b *inbox) letters(ctx context.Context, query string, args ...any) (letters []state.DeadLetter, err error) {
-	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
-		rows, err := pool.Query(ctx, query, args...)
+	err = b.s.read(ctx, func(q querier) error {
+		rows, err := q.Query(ctx, query, args...)
 		if err != nil {
 			return err
 		}
@@ -105,8 +104,8 @@ func (b *inbox) letters(ctx context.Context, query string, args ...any) (letters
 
 // Backlogs implements [state.EventReader].
 func (b *inbox) Backlogs(ctx context.Context) (all []state.SourceBacklog, err error) {
-	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
-		rows, err := pool.Query(ctx, `SELECT name, head, trimmed, bytes,
+	err = b.s.read(ctx, func(q querier) error {
+		rows, err := q.Query(ctx, `SELECT name, head, trimmed, bytes,
 				(SELECT count(*) FROM events WHERE source = s.source AND reason IS NOT NULL),
 				(SELECT received FROM events WHERE source = s.source AND reason IS NULL ORDER BY ordinal LIMIT 1)
 			FROM inbox_sources s ORDER BY name`)
@@ -128,6 +127,9 @@ func (b *inbox) Backlogs(ctx context.Context) (all []state.SourceBacklog, err er
 	return all, nil
 }
 
-func ping(ctx context.Context) func(*pgxpool.Pool) error {
-	return func(pool *pgxpool.Pool) error { return pool.Ping(ctx) }
+func ping(ctx context.Context) func(querier) error {
+	return func(q querier) error {
+		var one int
+		return q.QueryRow(ctx, "SELECT 1").Scan(&one)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -110,8 +109,8 @@ func (j *journal) Pause(ctx context.Context, pipeline string, start time.Time) e
 // Paused implements [state.Schedule].
 func (j *journal) Paused(ctx context.Context, pipeline string) (time.Time, error) {
 	var since *time.Time
-	err := j.s.read(ctx, func(pool *pgxpool.Pool) error {
-		return pool.QueryRow(ctx, "SELECT paused FROM pipelines WHERE name = $1", pipeline).Scan(&since)
+	err := j.s.read(ctx, func(q querier) error {
+		return q.QueryRow(ctx, "SELECT paused FROM pipelines WHERE name = $1", pipeline).Scan(&since)
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return time.Time{}, fmt.Errorf("read journal: %w", err)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -25,11 +24,11 @@ func (j *journal) KeepAudit(ctx context.Context, r state.AuditRecord) error {
 
 // Audit implements [state.AuditStore].
 func (j *journal) Audit(ctx context.Context, offset, limit int) (records []state.AuditRecord, total int, err error) {
-	err = j.s.read(ctx, func(pool *pgxpool.Pool) error {
-		if err := pool.QueryRow(ctx, "SELECT count(*) FROM audit").Scan(&total); err != nil {
+	err = j.s.read(ctx, func(q querier) error {
+		if err := q.QueryRow(ctx, "SELECT count(*) FROM audit").Scan(&total); err != nil {
 			return err
 		}
-		rows, err := pool.Query(ctx, "SELECT at, who, what, object, address, outcome, refused FROM audit ORDER BY id DESC LIMIT $1 OFFSET $2", limit, offset)
+		rows, err := q.Query(ctx, "SELECT at, who, what, object, address, outcome, refused FROM audit ORDER BY id DESC LIMIT $1 OFFSET $2", limit, offset)
 		if err != nil {
 			return err
 		}

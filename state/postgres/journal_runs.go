@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -82,8 +81,8 @@ func (j *journal) Run(ctx context.Context, run string) (state.RunRecord, bool, e
 }
 
 func (j *journal) runs(ctx context.Context, log, where string, args ...any) (all []state.RunRecord, err error) {
-	err = j.s.read(ctx, func(pool *pgxpool.Pool) error {
-		rows, err := pool.Query(ctx, "SELECT pipeline, run, cause, due, started, ended, status, error, report, "+log+" FROM runs WHERE "+where, args...)
+	err = j.s.read(ctx, func(q querier) error {
+		rows, err := q.Query(ctx, "SELECT pipeline, run, cause, due, started, ended, status, error, report, "+log+" FROM runs WHERE "+where, args...)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -127,8 +126,8 @@ func (j *journal) adopt(ctx context.Context, pipeline, whose string) (slots []st
 
 // Slots implements [state.SlotStore].
 func (j *journal) Slots(ctx context.Context, pipeline string, limit int) (slots []state.SlotRecord, err error) {
-	err = j.s.read(ctx, func(pool *pgxpool.Pool) error {
-		rows, err := pool.Query(ctx, "SELECT "+slotColumns+" FROM slots WHERE pipeline = $1 ORDER BY due DESC LIMIT $2", pipeline, limit)
+	err = j.s.read(ctx, func(q querier) error {
+		rows, err := q.Query(ctx, "SELECT "+slotColumns+" FROM slots WHERE pipeline = $1 ORDER BY due DESC LIMIT $2", pipeline, limit)
 		if err != nil {
 			return err
 		}

@@ -28,11 +28,15 @@ const latest = 1
 // several processes migrate at the same time, one does the work and the others wait. If the schema has a newer
 // version, Migrate changes nothing and returns [state.ErrNewer], wrapped.
 func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
-	pool, err := s.connections()
+	d, err := s.connections(ctx)
 	if err != nil {
-		return 0, 0, fmt.Errorf("migrate: %w", err)
+		return 0, 0, fmt.Errorf("migrate: %w", shorten(err))
 	}
-	if err := s.inspect(ctx, pool); errors.Is(err, state.ErrNewer) {
+	if d.begin != "" {
+		return 0, 0, fmt.Errorf("migrate: %w", ErrPooled)
+	}
+	pool := d.Pool
+	if err := s.inspect(ctx, d); errors.Is(err, state.ErrNewer) {
 		return 0, 0, fmt.Errorf("migrate: %w", err)
 	}
 	if err := makeSchema(ctx, pool, s.schema); err != nil {
@@ -89,11 +93,13 @@ func (s *Store) provider(pool *pgxpool.Pool) (*goose.Provider, error) {
 
 const versionTable = "migrations"
 
-func (s *Store) inspect(ctx context.Context, pool *pgxpool.Pool) error {
+func (s *Store) inspect(ctx context.Context, d *database) error {
 	var version int64
 	var there time.Time
 	asked := time.Now()
-	err := pool.QueryRow(ctx, "SELECT coalesce(max(version_id), 0), clock_timestamp() FROM "+versionTable+" WHERE is_applied").Scan(&version, &there)
+	err := d.view(ctx, func(q querier) error {
+		return q.QueryRow(ctx, "SELECT coalesce(max(version_id), 0), clock_timestamp() FROM "+versionTable+" WHERE is_applied").Scan(&version, &there)
+	})
 	if err == nil {
 		s.clock.record(there, asked)
 	}
@@ -123,12 +129,12 @@ type Health struct {
 // Health checks the schema and the rights of penstock's role. It returns [ErrUnmigrated] or [state.ErrNewer],
 // wrapped, if the schema has another version.
 func (s *Store) Health(ctx context.Context) (h Health, err error) {
-	err = s.read(ctx, func(pool *pgxpool.Pool) error {
+	err = s.read(ctx, func(q querier) error {
 		h = Health{Schema: s.schema, Version: latest}
-		if err := pool.QueryRow(ctx, "SHOW server_version").Scan(&h.Server); err != nil {
+		if err := q.QueryRow(ctx, "SHOW server_version").Scan(&h.Server); err != nil {
 			return err
 		}
-		rows, err := pool.Query(ctx, `SELECT r.wanted || ' ON ' || c.relname FROM pg_class c
+		rows, err := q.Query(ctx, `SELECT r.wanted || ' ON ' || c.relname FROM pg_class c
 			CROSS JOIN LATERAL unnest(CASE c.relkind WHEN 'S' THEN ARRAY['USAGE'] ELSE ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE'] END) r(wanted)
 			WHERE c.relnamespace = $1::text::regnamespace AND c.relkind IN ('r', 'S') AND c.relname NOT LIKE 'river\_%' AND c.relname NOT LIKE $2 || '%'
 				AND NOT CASE c.relkind WHEN 'S' THEN has_sequence_privilege(c.oid, r.wanted) ELSE has_table_privilege(c.oid, r.wanted) END
@@ -140,7 +146,7 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 			return err
 		}
 		// Read the clock again, because connecting may have made the first reading inaccurate.
-		err = s.queryClock(ctx, pool, "SELECT clock_timestamp()")
+		err = s.queryClock(ctx, q, "SELECT clock_timestamp()")
 		h.Ahead = time.Until(s.Now())
 		return err
 	})

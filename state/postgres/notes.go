@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -18,8 +17,8 @@ var _ state.Notes = notes{}
 
 // Note implements [state.Notes].
 func (n notes) Note(ctx context.Context, name string) (text []byte, err error) {
-	err = n.s.read(ctx, func(pool *pgxpool.Pool) error {
-		return pool.QueryRow(ctx, "SELECT text FROM notes WHERE name = $1", name).Scan(&text)
+	err = n.s.read(ctx, func(q querier) error {
+		return q.QueryRow(ctx, "SELECT text FROM notes WHERE name = $1", name).Scan(&text)
 	})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return nil, fmt.Errorf("read note %s: %w", name, err)
@@ -61,8 +60,8 @@ func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, 
 
 // NoteNames implements [state.Notes].
 func (n notes) NoteNames(ctx context.Context, prefix string) (names []string, err error) {
-	err = n.s.read(ctx, func(pool *pgxpool.Pool) error {
-		rows, err := pool.Query(ctx, `SELECT name FROM notes WHERE starts_with(name, $1) ORDER BY name COLLATE "C"`, prefix)
+	err = n.s.read(ctx, func(q querier) error {
+		rows, err := q.Query(ctx, `SELECT name FROM notes WHERE starts_with(name, $1) ORDER BY name COLLATE "C"`, prefix)
 		if err == nil {
 			names, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		}

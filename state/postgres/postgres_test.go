@@ -37,6 +37,17 @@ func in(t *testing.T, at string) string {
 	return u.String()
 }
 
+// through returns the URL with the address of another URL.
+func through(t *testing.T, pooler, at string) string {
+	t.Helper()
+	to, err := url.Parse(pooler)
+	require.NoError(t, err)
+	u, err := url.Parse(at)
+	require.NoError(t, err)
+	u.Host = to.Host
+	return u.String()
+}
+
 func key(t *testing.T) string {
 	t.Helper()
 	k, err := age.GenerateX25519Identity()
@@ -48,6 +59,20 @@ func TestPostgresConforms(t *testing.T) {
 	server := pgtest.Start(t)
 	statetest.Run(t, statetest.Rig{Shared: true, Fresh: func(t *testing.T) func() state.Store {
 		o := Options{URL: in(t, server.URL()), Keys: key(t)}
+		return func() state.Store { return New(o) }
+	}})
+}
+
+// The suite passes through a PgBouncer in transaction mode, whose few sessions all stores share. Migrations are refused.
+func TestPoolerConforms(t *testing.T) {
+	server := pgtest.Start(t)
+	pooler := server.Pooler(t, "default_pool_size = 8")
+	s := New(Options{URL: through(t, pooler, server.URL())})
+	_, _, err := s.Migrate(t.Context())
+	require.ErrorIs(t, err, ErrPooled)
+	require.NoError(t, s.Close())
+	statetest.Run(t, statetest.Rig{Shared: true, Fresh: func(t *testing.T) func() state.Store {
+		o := Options{URL: through(t, pooler, in(t, server.URL())), Keys: key(t)}
 		return func() state.Store { return New(o) }
 	}})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/pgerror"
 )
 
 // Jobs is a queue in the same database, which delivers units to workers. Its methods are called in the transaction
@@ -91,9 +92,12 @@ func (s *Store) RestoreJobs(ctx context.Context, run string) (restored, cancelle
 // Queue returns the connection pool and the schema in which a queue of units can be stored. The pool belongs to the
 // store. Queue returns [ErrUnmigrated] or [state.ErrNewer], wrapped, if the schema has another version.
 func (s *Store) Queue(ctx context.Context) (pool *pgxpool.Pool, schema string, err error) {
-	err = s.read(ctx, func(p *pgxpool.Pool) error {
-		pool, schema = p, s.schema
-		return nil
+	err = s.retry(ctx, pgerror.Transient, func(ctx context.Context) error {
+		d, err := s.ready(ctx)
+		if err == nil {
+			pool, schema = d.Pool, s.schema
+		}
+		return err
 	})
 	return pool, schema, err
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -54,8 +53,8 @@ const safeTime = 20 * time.Second
 func (f safe) Read(name string, what state.Part) (text []byte, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), safeTime)
 	defer cancel()
-	err = f.s.read(ctx, func(pool *pgxpool.Pool) error {
-		return pool.QueryRow(ctx, "SELECT "+column(what)+" FROM secrets WHERE name = $1", name).Scan(&text)
+	err = f.s.read(ctx, func(q querier) error {
+		return q.QueryRow(ctx, "SELECT "+column(what)+" FROM secrets WHERE name = $1", name).Scan(&text)
 	})
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

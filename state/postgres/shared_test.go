@@ -73,7 +73,7 @@ func laterCommitsWait(t *testing.T, server *pgtest.Server) {
 	<-reached
 	wg.Go(func() { send(boxes[1], "quick") })
 	waits := func() (n int) {
-		require.NoError(t, quick.pool.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").Scan(&n))
+		require.NoError(t, quick.db.QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'").Scan(&n))
 		return n
 	}
 	require.Eventually(t, func() bool { return waits() == 1 }, time.Minute, 5*time.Millisecond)

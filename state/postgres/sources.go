@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -54,9 +53,9 @@ func (b sources) Resume(ctx context.Context, source string) (wasPaused bool, err
 
 // Paused implements [state.Sources].
 func (b sources) Paused(ctx context.Context) (all map[string]state.Pause, err error) {
-	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
+	err = b.s.read(ctx, func(q querier) error {
 		all = map[string]state.Pause{}
-		rows, err := pool.Query(ctx, "SELECT source, paused, why FROM source_pauses")
+		rows, err := q.Query(ctx, "SELECT source, paused, why FROM source_pauses")
 		if err != nil {
 			return err
 		}
@@ -101,8 +100,8 @@ func (b sources) Keep(ctx context.Context, records []state.SourceRecord) error {
 
 // Records implements [state.Sources].
 func (b sources) Records(ctx context.Context, pipeline string) (all []state.SourceRecord, err error) {
-	err = b.s.read(ctx, func(pool *pgxpool.Pool) error {
-		rows, err := pool.Query(ctx, `SELECT pipeline, source, run, status, error, ended, complete, failures, silent, written, requests
+	err = b.s.read(ctx, func(q querier) error {
+		rows, err := q.Query(ctx, `SELECT pipeline, source, run, status, error, ended, complete, failures, silent, written, requests
 			FROM source_outcomes WHERE $1 = '' OR pipeline = $1 ORDER BY pipeline COLLATE "C", source COLLATE "C"`, pipeline)
 		if err == nil {
 			all, err = pgx.CollectRows(rows, recordOf)

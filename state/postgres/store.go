@@ -7,7 +7,6 @@
 package postgres
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -17,9 +16,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -44,6 +40,8 @@ const DefaultSchema = "penstock"
 var (
 	// ErrUnmigrated is returned if the schema is missing, or if an older version of penstock created it.
 	ErrUnmigrated = errors.New("the state database needs a migration")
+	// ErrPooled is returned by [Store.Migrate] if the connection goes through a pooler. Migrations need a session of the server.
+	ErrPooled = errors.New("the connection goes through a pooler, and migrations need a session of the database")
 	// ErrNoKey is returned if a secret must be stored or read, and there is no key.
 	ErrNoKey = errors.New("the state database stores tokens only encrypted, and there is no key")
 )
@@ -57,8 +55,9 @@ type Store struct {
 	clock  clock
 	outage outage
 
+	connecting  sync.Mutex // locked while the first connection is made
 	mu          sync.Mutex
-	pool        *pgxpool.Pool
+	db          *database
 	migrated    bool              // the schema has the version that this program needs
 	entryLeases map[string]*lease // leases on entries of the vault, by name
 }
@@ -74,70 +73,13 @@ func New(o Options) *Store {
 	return &Store{o: o, me: fmt.Sprintf("%s/%d/%s", host, os.Getpid(), rand.Text()[:8]), clock: clock{base: time.Now()}, entryLeases: map[string]*lease{}}
 }
 
-const (
-	dialTimeout      = 5 * time.Second
-	statementTimeout = 15 * time.Second
-	lockTimeout      = 10 * time.Second
-	mostConnections  = 10
-)
-
-func (s *Store) config() (*pgxpool.Config, error) {
-	c, err := pgxpool.ParseConfig(s.o.URL)
-	if err != nil {
-		// The driver's error would quote the URL. // Invariant 5
-		return nil, errors.New("cannot parse the URL of the state database")
-	}
-	p := c.ConnConfig.RuntimeParams
-	s.schema = strings.TrimSpace(strings.Split(p["search_path"], ",")[0])
-	if s.schema == "" {
-		s.schema = DefaultSchema
-	}
-	s.schema = strings.Trim(s.schema, `"`)
-	p["search_path"] = pgx.Identifier{s.schema}.Sanitize()
-	for name, value := range map[string]string{
-		"application_name": "penstock", "TimeZone": "UTC", "client_min_messages": "warning",
-		"synchronous_commit": "on", // Invariant 3
-		// A transaction that waited for a row must see the row's new version.
-		"default_transaction_isolation": "read committed",
-		"statement_timeout":             millis(statementTimeout), "lock_timeout": millis(lockTimeout),
-		// A process that has lost its leases must not keep rows locked.
-		"idle_in_transaction_session_timeout": millis(s.o.leaseLife()),
-	} {
-		p[name] = value
-	}
-	if c.ConnConfig.ConnectTimeout == 0 {
-		c.ConnConfig.ConnectTimeout = dialTimeout
-	}
-	if !strings.Contains(s.o.URL, "pool_max_conns") {
-		c.MaxConns = mostConnections
-	}
-	c.MaxConnIdleTime = time.Minute
-	return c, nil
-}
-
-func millis(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
-
-func (s *Store) connections() (*pgxpool.Pool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.pool != nil {
-		return s.pool, nil
-	}
-	c, err := s.config()
-	if err != nil {
-		return nil, err
-	}
-	s.pool, err = pgxpool.NewWithConfig(context.Background(), c)
-	return s.pool, err
-}
-
 // Close implements [state.Store].
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pool != nil {
-		s.pool.Close()
-		s.pool, s.migrated = nil, false
+	if s.db != nil {
+		s.db.Close()
+		s.db, s.migrated = nil, false
 	}
 	return nil
 }
@@ -151,6 +93,8 @@ func (s *Store) step(name string) error {
 	}
 	return s.o.Step(name)
 }
+
+func millis(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 
 func nullTime(t time.Time) *time.Time {
 	if t.IsZero() {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state/pgerror"
 	"github.com/penstock-data/penstock/state/retry"
@@ -35,13 +34,13 @@ func (s *Store) changeOnce(ctx context.Context, update func(pgx.Tx) error) error
 	})
 }
 
-func (s *Store) read(ctx context.Context, do func(*pgxpool.Pool) error) error {
+func (s *Store) read(ctx context.Context, do func(querier) error) error {
 	return s.retry(ctx, pgerror.Transient, func(ctx context.Context) error {
-		pool, err := s.ready(ctx)
+		d, err := s.ready(ctx)
 		if err != nil {
 			return err
 		}
-		return do(pool)
+		return d.view(ctx, do)
 	})
 }
 
@@ -67,11 +66,11 @@ func (s *Store) retry(ctx context.Context, temporary func(error) bool, attempt f
 }
 
 func (s *Store) runTx(ctx context.Context, update func(pgx.Tx) error) error {
-	pool, err := s.ready(ctx)
+	d, err := s.ready(ctx)
 	if err != nil {
 		return err
 	}
-	tx, err := pool.Begin(ctx)
+	tx, err := d.Begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,8 +96,8 @@ func (s *Store) runTx(ctx context.Context, update func(pgx.Tx) error) error {
 	return s.step("committed")
 }
 
-func (s *Store) ready(ctx context.Context) (*pgxpool.Pool, error) {
-	pool, err := s.connections()
+func (s *Store) ready(ctx context.Context) (*database, error) {
+	d, err := s.connections(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -106,15 +105,15 @@ func (s *Store) ready(ctx context.Context) (*pgxpool.Pool, error) {
 	good := s.migrated
 	s.mu.Unlock()
 	if good {
-		return pool, nil
+		return d, nil
 	}
-	if err := s.inspect(ctx, pool); err != nil {
+	if err := s.inspect(ctx, d); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	s.migrated = true
 	s.mu.Unlock()
-	return pool, nil
+	return d, nil
 }
 
 // Troubled reports whether err comes from the database or the network, so that a later attempt may succeed. It

@@ -3,8 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // UnitLoad counts the units that have not ended, of all runs.
@@ -18,8 +16,8 @@ type UnitLoad struct {
 // UnitLoad returns how much work the workers have, and how much waits for them. It reads all units that have
 // not ended, which an index finds among the others.
 func (s *Store) UnitLoad(ctx context.Context) (l UnitLoad, err error) {
-	err = s.read(ctx, func(pool *pgxpool.Pool) error {
-		return pool.QueryRow(ctx, `SELECT count(*) FILTER (WHERE due), count(*) FILTER (WHERE NOT due AND state <> 'running'), count(*) FILTER (WHERE state = 'running'),
+	err = s.read(ctx, func(q querier) error {
+		return q.QueryRow(ctx, `SELECT count(*) FILTER (WHERE due), count(*) FILTER (WHERE NOT due AND state <> 'running'), count(*) FILTER (WHERE state = 'running'),
 			coalesce(min(run) FILTER (WHERE due), '')
 			FROM (SELECT run, state, state <> 'running' AND not_before <= clock_timestamp() AS due FROM units WHERE `+activeUnits+`) u`).
 			Scan(&l.Waiting, &l.Later, &l.Running, &l.Oldest)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/penstock-data/penstock/state"
 )
@@ -150,8 +149,8 @@ func tryLockSource(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, er
 
 // Held reports whether a worker that gives signs of life has units of a source in a run.
 func (s *Store) Held(ctx context.Context, run, pipeline, source string) (held bool, err error) {
-	err = s.read(ctx, func(pool *pgxpool.Pool) error {
-		return pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM units WHERE run = $1 AND pipeline = $2 AND source = $3
+	err = s.read(ctx, func(q querier) error {
+		return q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM units WHERE run = $1 AND pipeline = $2 AND source = $3
 			AND state = 'running' AND beat >= clock_timestamp())`, run, pipeline, source).Scan(&held)
 	})
 	if err != nil {
@@ -245,8 +244,8 @@ const mostUnits = 1000
 
 // Units implements [state.Units].
 func (l unitStore) Units(ctx context.Context, f state.UnitFilter) (units []state.Unit, err error) {
-	err = l.s.read(ctx, func(pool *pgxpool.Pool) error {
-		rows, err := pool.Query(ctx, "SELECT "+unitColumns+" FROM units WHERE "+ofFilter+" ORDER BY id LIMIT $6", append(valuesOf(f), cmp.Or(f.Limit, mostUnits))...)
+	err = l.s.read(ctx, func(q querier) error {
+		rows, err := q.Query(ctx, "SELECT "+unitColumns+" FROM units WHERE "+ofFilter+" ORDER BY id LIMIT $6", append(valuesOf(f), cmp.Or(f.Limit, mostUnits))...)
 		if err == nil {
 			units, err = pgx.CollectRows(rows, unitOf)
 		}

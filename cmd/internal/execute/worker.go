@@ -74,6 +74,10 @@ func (w *Worker) Work(ctx context.Context) error {
 	if err == nil {
 		err = open.InspectQueue(ctx, w.db)
 	}
+	pooled := false
+	if err == nil {
+		pooled, err = w.db.Pooled(ctx)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil
@@ -81,7 +85,7 @@ func (w *Worker) Work(ctx context.Context) error {
 		return open.StateTrouble(err)
 	}
 	return queue.Worker{
-		Pool: pool, Schema: schema, Slots: w.slots, Log: w.executor.Open.Log, Life: cmp.Or(w.executor.Open.Life, fleet.DefaultLife), Now: w.db.Now,
+		Pool: pool, Schema: schema, Pooled: pooled, Slots: w.slots, Log: w.executor.Open.Log, Life: cmp.Or(w.executor.Open.Life, fleet.DefaultLife), Now: w.db.Now,
 		Do: w.do, Drain: w.drain,
 		Cancel: func(ctx context.Context, u queue.Job) error {
 			_, err := w.claimer.Units.CancelUnits(ctx, unitsOf(u))

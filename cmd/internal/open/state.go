@@ -77,6 +77,8 @@ func StateTrouble(err error) error {
 		return &failure.Error{Err: err, Hint: "run again when the database answers; committed data is safe", Code: failure.ExitPartial}
 	case errors.Is(err, postgres.ErrUnmigrated):
 		return failure.Usage("run `penstock migrate` with a role that may create tables", "%w", err)
+	case errors.Is(err, postgres.ErrPooled):
+		return failure.Usage("use the address of the database itself in `state:` for `penstock migrate`; all other commands work through the pooler", "%w", err)
 	case errors.Is(err, state.ErrNewer):
 		return failure.Usage("a newer version of penstock has upgraded the state: install that version here too", "%w", err)
 	case errors.Is(err, postgres.ErrNoKey):

@@ -17,7 +17,8 @@ import (
 type Worker struct {
 	Pool   *pgxpool.Pool
 	Schema string
-	Slots  int // number of sources worked on at once: see Widths
+	Pooled bool // the connections go through a pooler, so that LISTEN does not work: the worker polls
+	Slots  int  // number of sources worked on at once: see Widths
 	Log    *slog.Logger
 
 	// Do makes attempts at the units of a job, and returns soon after ctx ends or cancelled is closed. The result next
@@ -72,6 +73,7 @@ func (w Worker) Run(ctx context.Context) error {
 		JobTimeout:                  -1, // see unitJobs.Timeout
 		CompletedJobRetentionPeriod: kept,
 		FetchPollInterval:           time.Second,
+		PollOnly:                    w.Pooled,
 		FetchCooldown:               fetchPause,
 	})
 	if err != nil {

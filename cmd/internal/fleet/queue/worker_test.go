@@ -26,6 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type bench struct {
 	*testing.T
+	pooled  bool
 	store   *postgres.Store
 	journal state.Journal
 	units   state.UnitStore
@@ -40,7 +41,13 @@ type held struct {
 }
 
 func newBench(t *testing.T) *bench {
-	s := postgres.New(postgres.Options{URL: pgtest.Start(t).URL(), Jobs: queue.Jobs{}})
+	server := pgtest.Start(t)
+	return newBenchAt(t, server, server.URL())
+}
+
+// newBenchAt connects to the server at the given URL.
+func newBenchAt(t *testing.T, server *pgtest.Server, url string) *bench {
+	s := postgres.New(postgres.Options{URL: server.URL(), Jobs: queue.Jobs{}})
 	_, _, err := s.Migrate(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Close()) })
@@ -48,12 +55,19 @@ func newBench(t *testing.T) *bench {
 	require.NoError(t, err)
 	_, err = queue.Migrate(t.Context(), pool, schema)
 	require.NoError(t, err)
+	if url != server.URL() {
+		require.NoError(t, s.Close())
+		s = postgres.New(postgres.Options{URL: url, Jobs: queue.Jobs{}})
+	}
+	pooled, err := s.Pooled(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, url != server.URL(), pooled)
 	j, err := s.OpenJournal(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, j.Close()) })
 	units, err := s.OpenUnits(t.Context())
 	require.NoError(t, err)
-	return &bench{T: t, store: s, journal: j, units: units, begun: make(chan held)}
+	return &bench{T: t, pooled: pooled, store: s, journal: j, units: units, begun: make(chan held)}
 }
 
 func (b *bench) plan(pipeline, cause string, sources int) {
@@ -75,7 +89,7 @@ func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 	require.NoError(b, err)
 	ctx, cancel := context.WithCancel(b.Context())
 	w := queue.Worker{
-		Pool: pool, Schema: schema, Slots: slots, Log: slog.New(slog.DiscardHandler), Life: time.Second, Now: b.store.Now,
+		Pool: pool, Schema: schema, Pooled: b.pooled, Slots: slots, Log: slog.New(slog.DiscardHandler), Life: time.Second, Now: b.store.Now,
 		Drain: func(context.Context) error { return nil },
 		Held: func(ctx context.Context, u queue.Job) (bool, error) {
 			return b.store.Held(ctx, u.Run, u.Pipeline, u.Source)
@@ -244,7 +258,19 @@ func TestRescue(t *testing.T) {
 
 // Cancelled units stop at once, and their jobs show it.
 func TestCancel(t *testing.T) {
-	b := newBench(t)
+	cancelUnits(t, newBench(t))
+}
+
+// Through a PgBouncer in transaction mode, the worker polls instead of listening. Cancelled units still stop.
+func TestCancelThroughPooler(t *testing.T) {
+	server := pgtest.Start(t, "log_statement=all", "log_min_messages=log")
+	cancelUnits(t, newBenchAt(t, server, server.Pooler(t, "default_pool_size = 4")))
+	require.Contains(t, server.Log(), "FROM units")
+	require.NotContains(t, server.Log(), "LISTEN")
+}
+
+func cancelUnits(t *testing.T, b *bench) {
+	t.Helper()
 	b.plan("all", "schedule", 2)
 	end := b.work("one", 1, "all")
 	b.next(1)

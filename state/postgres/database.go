@@ -1,0 +1,166 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// database is a pool of connections to the database of a store.
+//
+// If the connections go through a pooler, each transaction may get another session. Then no setting may be made for a
+// session, and no prepared statement may be kept in one. So each transaction makes the settings for itself, and each read is
+// a transaction.
+type database struct {
+	*pgxpool.Pool
+	begin string // statements that begin a transaction with its settings; "" if the sessions have the settings
+}
+
+const (
+	dialTimeout      = 5 * time.Second
+	statementTimeout = 15 * time.Second
+	lockTimeout      = 10 * time.Second
+	mostConnections  = 10
+)
+
+// querier runs queries: in a transaction, or each query for itself.
+type querier interface {
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+}
+
+// Begin begins a transaction.
+func (d *database) Begin(ctx context.Context) (pgx.Tx, error) {
+	return d.BeginTx(ctx, pgx.TxOptions{BeginQuery: d.begin})
+}
+
+// view calls the function do, which only reads.
+func (d *database) view(ctx context.Context, do func(querier) error) error {
+	if d.begin == "" {
+		return do(d.Pool)
+	}
+	tx, err := d.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
+	return do(tx)
+}
+
+// config returns the configuration of the pool, and the schema.
+func (o Options) config() (c *pgxpool.Config, schema string, err error) {
+	if c, err = pgxpool.ParseConfig(o.URL); err != nil {
+		// The driver's error would quote the URL. // Invariant 5
+		return nil, "", errors.New("cannot parse the URL of the state database")
+	}
+	p := c.ConnConfig.RuntimeParams
+	if schema = strings.TrimSpace(strings.Split(p["search_path"], ",")[0]); schema == "" {
+		schema = DefaultSchema
+	}
+	delete(p, "search_path") // see settings
+	p["application_name"] = "penstock"
+	if c.ConnConfig.ConnectTimeout == 0 {
+		c.ConnConfig.ConnectTimeout = dialTimeout
+	}
+	if !strings.Contains(o.URL, "pool_max_conns") {
+		c.MaxConns = mostConnections
+	}
+	c.MaxConnIdleTime = time.Minute
+	return c, strings.Trim(schema, `"`), nil
+}
+
+// settings are the names and values of the settings that each statement needs.
+func (o Options) settings(schema string) [][2]string {
+	return [][2]string{
+		{"search_path", pgx.Identifier{schema}.Sanitize()}, {"TimeZone", "UTC"}, {"client_min_messages", "warning"},
+		{"synchronous_commit", "on"}, // Invariant 3
+		{"statement_timeout", millis(statementTimeout)}, {"lock_timeout", millis(lockTimeout)},
+		// A process that has lost its leases must not keep rows locked.
+		{"idle_in_transaction_session_timeout", millis(o.leaseLife())},
+	}
+}
+
+// isolation lets a transaction that waited for a row see the new version of the row.
+const isolation = "read committed"
+
+// open opens the database. It makes one connection, to find out whether there is a pooler.
+func (o Options) open(ctx context.Context) (*database, string, error) {
+	c, schema, err := o.config()
+	if err != nil {
+		return nil, "", err
+	}
+	d := &database{}
+	pooled, err := behindPooler(ctx, c.ConnConfig.Copy())
+	switch {
+	case err != nil:
+		return nil, "", err
+	case pooled:
+		// The driver describes a statement once for each connection to the pooler, and prepares it without a name.
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+		d.begin = "BEGIN ISOLATION LEVEL " + isolation + "; " + setLocal(o.settings(schema))
+	default:
+		p := c.ConnConfig.RuntimeParams
+		p["default_transaction_isolation"] = isolation
+		for _, set := range o.settings(schema) {
+			p[set[0]] = set[1]
+		}
+	}
+	d.Pool, err = pgxpool.NewWithConfig(context.Background(), c)
+	return d, schema, err
+}
+
+// setLocal returns a statement that makes settings until the end of the transaction.
+func setLocal(settings [][2]string) string {
+	calls := make([]string, len(settings))
+	for i, set := range settings {
+		calls[i] = fmt.Sprintf("pg_catalog.set_config('%s', '%s', true)", set[0], strings.ReplaceAll(set[1], "'", "''"))
+	}
+	return "SELECT " + strings.Join(calls, ", ")
+}
+
+// behindPooler reports whether the connections go through a pooler. Then a connection reports another process id than its
+// session on the server. A pooler in session mode cannot be distinguished from one in transaction mode.
+func behindPooler(ctx context.Context, c *pgx.ConnConfig) (bool, error) {
+	conn, err := pgconn.ConnectConfig(ctx, &c.Config)
+	if err != nil {
+		return false, err
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	results, err := conn.Exec(ctx, "SELECT pg_catalog.pg_backend_pid()").ReadAll()
+	if err != nil {
+		return false, err
+	}
+	return string(results[0].Rows[0][0]) != fmt.Sprint(conn.PID()), nil
+}
+
+// connections returns the database. The first call opens it.
+func (s *Store) connections(ctx context.Context) (*database, error) {
+	s.connecting.Lock()
+	defer s.connecting.Unlock()
+	s.mu.Lock()
+	d := s.db
+	s.mu.Unlock()
+	if d != nil {
+		return d, nil
+	}
+	d, schema, err := s.o.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.db, s.schema = d, schema
+	return d, nil
+}
+
+// Pooled reports whether the connections to the database go through a pooler. Through a pooler, LISTEN does not work.
+func (s *Store) Pooled(ctx context.Context) (bool, error) {
+	d, err := s.connections(ctx)
+	return err == nil && d.begin != "", err
+}
