@@ -51,8 +51,8 @@ type span struct {
 	first      int64 // ordinal of the page's first record
 }
 
-// NewMapper returns a mapper for one pass over s. The parameter known has the tables of the stream that the destination
-// already has. The mapper starts with their columns and types. NewMapper ignores invalid types in s.
+// NewMapper returns a mapper for one pass over s. The parameter known lists the tables of this stream that
+// exist in the destination. The mapper starts with their columns and types. NewMapper ignores invalid types in s.
 func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 	m := &Mapper{tables: newTableSet(s, known), fixed: constants{stamp: stamp}}
 	m.rejects = rejects{stream: s.Name, rules: m.tables.rules}
@@ -77,13 +77,13 @@ func (m *Mapper) SetAllocator(mem memory.Allocator) {
 // bytes.
 //
 // If the page is not a valid JSON array, Append adds nothing and returns a [*SyntaxError]. It also returns an error
-// if the pages since the last Flush have more than 1 GiB. A record that cannot be stored is a [Reject], not an error.
+// if the pages since the last Flush are larger than 1 GiB together. A record that cannot be stored is a [Reject], not an error.
 // Append accepts raw control characters in strings.
 func (m *Mapper) Append(records []byte) (rest []byte, err error) { return m.append(records, false) }
 
 // AppendParts adds a page that consists of several arrays, given with their offsets in the page. It yields after each
-// step. If the yielded bool is true, the columns are full, and the caller must call Flush. A [*SyntaxError] has the
-// offset and the number of the record in the page. // Invariant 6
+// part, and whenever the columns are full. Then the yielded bool is true, and the caller must call Flush. A
+// [*SyntaxError] has the offset of the record in the page, and its position among the records. // Invariant 6
 func (m *Mapper) AppendParts(parts iter.Seq2[int, []byte]) iter.Seq2[bool, error] {
 	return func(yield func(bool, error) bool) {
 		before := m.Fetched()

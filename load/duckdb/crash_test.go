@@ -159,8 +159,8 @@ func crashEverywhere(t *testing.T, mode schemas.Mode, stride int) {
 		d := openTest(t, path, Options{})
 		if err == nil {
 			require.EqualValues(t, fmt.Sprint("p", crashPasses), crashCheck(t, d))
-			require.Greater(t, step, 40, "steps")
-			require.Len(t, seen, crashPasses+1, "crashes before and after each pass")
+			require.Greater(t, step, 40, "too few steps were tried")
+			require.Len(t, seen, crashPasses+1, "the child must crash before and after each pass")
 			return
 		}
 		require.NotContains(t, string(out), "FAIL", "step %d", step)

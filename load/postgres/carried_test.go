@@ -19,7 +19,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// slowList is a stream whose passes take several commits. Its keys are texts, so a pass remembers each of them.
+// slowList is a stream whose passes take several commits. Its keys are texts, and an unfinished pass stores each
+// of them.
 type slowList struct {
 	key   state.Key
 	table schemas.Table
@@ -42,7 +43,8 @@ func (l slowList) rows(run int, ids ...int) (all []loadtest.Row) {
 	return all
 }
 
-// commit makes one transaction with the given records, in the pass of the given run. If last is true, it sweeps.
+// commit makes one transaction with the given records, in the pass of the given run. If last is true, the transaction
+// ends the pass, and deletes the rows that the pass has not read.
 func (l slowList) commit(t testing.TB, d *DB, run int, last bool, ids ...int) (load.Outcome, error) {
 	t.Helper()
 	from, err := d.Cursor(t.Context(), l.key)

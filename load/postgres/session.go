@@ -20,15 +20,15 @@ import (
 	"github.com/penstock-data/penstock/state/pgerror"
 )
 
-// session is one connection. It keeps nothing from one transaction that a later one needs.
+// session is one connection. A transaction needs nothing that an earlier transaction has left in the session.
 type session struct {
 	pool  *pool
 	conn  *pgxpool.Conn
 	pg    *pgconn.PgConn
-	begun bool // batches of rows were passed on
+	begun bool // the caller has received rows, so a failed query must not be repeated
 }
 
-// unregister removes the session from those that [pool.close] ends.
+// unregister removes the session from the list of sessions that [pool.close] ends.
 func (s *session) unregister() {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()

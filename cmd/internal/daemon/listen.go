@@ -33,7 +33,7 @@ func Listen(c *config.Config, key, address string, log *slog.Logger) (net.Listen
 	}
 	l, err := openListener(address)
 	if err != nil {
-		return nil, failure.Hinted(fmt.Errorf("open %s: %w", address, err), "another process may use the address; `"+key+": {listen: …}` in the configuration sets it")
+		return nil, failure.Hinted(fmt.Errorf("open %s: %w", address, err), "maybe another process is using the address; `"+key+": {listen: …}` in the configuration sets it")
 	}
 	l = receive.Listener(l, Connections(descriptors()), log)
 	if files != nil {
@@ -42,7 +42,7 @@ func Listen(c *config.Config, key, address string, log *slog.Logger) (net.Listen
 	return l, nil
 }
 
-// socketMode lets the owner and the group of the socket connect, so that a proxy in that group can connect.
+// socketMode is the mode of a socket file. The owner and the group may connect, for example a proxy in that group.
 const socketMode fs.FileMode = 0o660
 
 func openListener(address string) (net.Listener, error) {

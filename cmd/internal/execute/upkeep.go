@@ -100,7 +100,7 @@ func (k *upkeep) endUnread(ctx context.Context, of queue.Job) error {
 	return nil
 }
 
-// mostRemoved is how many removed sources an error names.
+// mostRemoved is the largest number of removed sources that an error names.
 const mostRemoved = 5
 
 // removedError says which sources of a run were not read because they were removed from the configuration. It returns
@@ -129,7 +129,7 @@ func removedError(units []state.Unit) error {
 	return fmt.Errorf("removed from the configuration during the run, so not read: %s%s", strings.Join(all, ", "), more)
 }
 
-// pipelineOf finds the pipeline of a job in a configuration, restricted to the job's source.
+// pipelineOf returns the pipeline of a job as the configuration c has it, with no source but the job's.
 func pipelineOf(c *config.Config, u queue.Job) (config.Pipeline, bool) {
 	p, ok := c.Pipeline(u.Pipeline)
 	if !ok || p.MultiSource == (u.Source == "") {

@@ -140,13 +140,14 @@ func (f *scheduler) room() bool {
 	return free >= f.share
 }
 
-// longSilence is in multiples of Patience. It is long because putting off a job whose source has answered
-// interrupts work.
+// A job whose source has answered before is put off only after a silence of longSilence times Patience, because it has
+// work that would be interrupted.
 const longSilence = 5
 
-// putOff ends jobs that wait for their sources, so that other jobs can start. The parameter waiting is the first round
-// of the jobs that have not started. Jobs whose source never answered end first. Of several such jobs, the one that has
-// waited the longest ends first. Invariant 15
+// putOff interrupts jobs that wait for their sources, so that other jobs can start. An interrupted job starts again in a
+// later round. The parameter waiting is the lowest round of the jobs that have not started. putOff begins with jobs
+// whose source has never answered. Of several such jobs, it begins with the one that has waited the longest.
+// Invariant 15
 func (f *scheduler) putOff(waiting int) {
 	if len(f.active) < f.pool.Most {
 		return

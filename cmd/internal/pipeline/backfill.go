@@ -15,8 +15,8 @@ type Backfill struct {
 // Ranged reports whether b covers only a range of each stream.
 func (b Backfill) Ranged() bool { return !b.From.IsZero() }
 
-// Name returns the range as text: 2025-01-01..2025-07-01. A range up to the present is 2025-01-01.., and a backfill
-// of everything is named with two dots.
+// Name returns the range as text, for example "2025-01-01..2025-07-01". If the range has no end, the text is
+// "2025-01-01..". If the backfill reads all records, the text is "..".
 func (b Backfill) Name() string { return moment(b.From) + ".." + moment(b.Until) }
 
 func moment(at time.Time) string {
@@ -40,7 +40,7 @@ func called(stream, backfill string) string {
 	return stream + " backfill " + backfill
 }
 
-// Title returns the name of the stream and the backfill's range, as certificates and runs show it.
+// Title returns the name of the stream and the backfill's range. Users see this title.
 func (s StreamReport) Title() string { return called(s.Stream, s.Backfill) }
 
 // Title returns the name of the pipeline and the backfill's range.

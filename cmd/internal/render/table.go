@@ -17,7 +17,7 @@ type Table struct {
 	rows   [][]string
 }
 
-// NewTable returns an empty table with this header. A name that begins with # is a column of numbers.
+// NewTable returns an empty table with this header. If a name begins with #, its column has numbers.
 func NewTable(header ...string) *Table {
 	g := &Table{}
 	for _, h := range header {
@@ -36,7 +36,7 @@ func (g *Table) Add(cells ...any) {
 	g.rows = append(g.rows, row)
 }
 
-// maxCell is how many characters of a long text a cell shows.
+// maxCell is the largest number of characters in a cell. Longer texts are cut.
 const maxCell = 72
 
 // Render writes the table without borders, so that it is easy to copy.

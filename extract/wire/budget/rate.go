@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Rate is a limit as a server states it: at most Limit requests in any period of length Window. Zero means unknown.
+// Rate is a limit as a server states it: at most Limit requests in any period of length Window. The zero Rate means that the limit is
+// unknown.
 type Rate struct {
 	Limit  int
 	Window time.Duration
@@ -41,7 +42,7 @@ func parseUnit(unit string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(unit)
 	if err != nil || d < time.Second || d > 24*time.Hour {
-		return 0, fmt.Errorf("unit %q is not s, m, h or a duration of up to a day", unit)
+		return 0, fmt.Errorf("unit %q is not s, m, h or a duration from a second to a day", unit)
 	}
 	return d, nil
 }
