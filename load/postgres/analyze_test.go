@@ -17,7 +17,7 @@ import (
 // and spends no time on other columns.
 func TestStatisticsOfSoughtColumns(t *testing.T) {
 	t.Parallel()
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	table := rootTable("people", field("name", schemas.Text))
 	loadRows(t, d, 1, part{table: table, rows: []loadtest.Row{row(1, 1, "a", loadtest.Row{"id": "1", "name": "Ada"})}})

@@ -79,7 +79,7 @@ const countPassTables = "SELECT count(*) FROM pg_class WHERE relname LIKE '\\_pe
 // Twenty-four passes of three commits each run at the same time, over two connections. At the end, each pass has all
 // of its carried keys. No session is held between commits, and no table is left. A single pass behaves the same.
 func TestManyPasses(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	for name, lists := range map[string]int{"many": 24, "one": 1} {
 		t.Run(name, func(t *testing.T) {
 			d := open(t, Options{URL: server.URL() + "&pool_max_conns=2", Schema: name})
@@ -133,7 +133,7 @@ func TestCarriedOverRestart(t *testing.T) {
 // A killed process leaves tables. The process that takes over its stream drops them. Tables of other streams stay. If
 // the first process continues later, it cannot commit. // Invariant 13
 func TestCarriedAfterKill(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	frozen := open(t, Options{URL: server.URL(), Schema: "s"})
 	l, other := newSlowList(0), newSlowList(1)
 	for _, l := range []slowList{l, other} {
@@ -157,7 +157,7 @@ func TestCarriedAfterKill(t *testing.T) {
 
 // The table of an abandoned pass is dropped when the next pass begins, or when the destination is closed.
 func TestCarriedAbandoned(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	l := newSlowList(0)
 	l.must(t, d, 1, true, 1, 2, 3)
@@ -174,7 +174,7 @@ func TestCarriedAbandoned(t *testing.T) {
 // A backup reads all tables of the schema. It does not delay commits. A table that could not be dropped because of
 // the backup is dropped later.
 func TestCarriedDuringBackup(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	l := newSlowList(0)
 	l.must(t, d, 1, true, 1, 2, 3)
@@ -200,7 +200,7 @@ func TestCarriedDuringBackup(t *testing.T) {
 
 // If a transaction is a whole pass, for example for webhook events, it leaves no table.
 func TestCarriedOnce(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	l := newSlowList(0)
 	l.must(t, d, 1, true, 1, 2, 3)
@@ -217,7 +217,7 @@ func TestCarriedOnce(t *testing.T) {
 
 // The connection is lost before or after the answer to a COMMIT. The carried keys of the pass are not lost.
 func TestCarriedOverLostConnection(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	p := newProxy(t, server.Address())
 	d := open(t, Options{URL: server.Via(p.listener.Addr().String()), Schema: "s"})
 	l := newSlowList(0)

@@ -63,7 +63,7 @@ func widenedAll(t *testing.T, server *pgtest.Server, d *DB, names []string) {
 // In TestLine, eight sources change one table at the same time. The commit of the first one takes longer than the lock
 // timeout. The others wait for an advisory lock, so they keep their order and block no reader.
 func TestLine(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	names := sources(8)
 	var once sync.Once
 	var line, behind string
@@ -107,7 +107,7 @@ func (l *logged) text() string {
 // In TestLineAndReader, eight sources change a table that a long query is reading. None of them waits so long for the
 // table that it blocks other queries.
 func TestLineAndReader(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 100 * time.Millisecond, Wait: 30 * time.Second})
 	require.NoError(t, widened(t, d, "first"))
 	s, err := d.b.pool.acquire(t.Context())
@@ -135,7 +135,7 @@ const waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 
 // In TestLineReleased, two sources wait for a third one, and find that nothing is left to change. Both continue, although
 // neither has committed.
 func TestLineReleased(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", Wait: time.Second})
 	first := shareOf(t, d, "a", "of_a")
 	_, err := first.Apply(t.Context(), load.Sweep{})
@@ -161,7 +161,7 @@ func TestLineReleased(t *testing.T) {
 // In TestLineChangeBetween, a source reads the table before another source changes it, and reads the recorded changes
 // after that. It must not conclude that a person has changed the table.
 func TestLineChangeBetween(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	require.NoError(t, widened(t, d, "a"))
 	require.NoError(t, widened(t, d, "b"))

@@ -119,7 +119,7 @@ func TestRestartMidCopy(t *testing.T) {
 
 // TestLostCommit repeatedly loses a COMMIT request or its answer. The commit is made once, and reported as committed.
 func TestLostCommit(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	p := newProxy(t, server.Address())
 	d := open(t, Options{URL: server.Via(p.listener.Addr().String()), Schema: "s"})
 	loadRows(t, d, 1, faultParts(1, 10)...)
@@ -137,7 +137,7 @@ func TestLostCommit(t *testing.T) {
 // TestSlowCommit loses the answer of a COMMIT that the server is still processing. A reader without the lock would
 // find that nothing is committed yet.
 func TestSlowCommit(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	p := newProxy(t, server.Address())
 	d := open(t, Options{URL: server.Via(p.listener.Addr().String()), Schema: "s"})
 	loadRows(t, d, 1, faultParts(1, 10)...)
@@ -178,7 +178,7 @@ func TestConnectionsExhausted(t *testing.T) {
 
 // In TestLockHeld, another session has locked a table. The destination waits.
 func TestLockHeld(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 200 * time.Millisecond})
 	loadRows(t, d, 1, faultParts(1, 10)...)
 	other := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -193,7 +193,7 @@ func TestLockHeld(t *testing.T) {
 
 // TestOwnTablesDropped drops penstock's own tables between two commits.
 func TestOwnTablesDropped(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	loadRows(t, d, 1, faultParts(1, 10)...)
 	server.Exec("DROP TABLE s._penstock_state, s._penstock_schema")

@@ -29,7 +29,7 @@ func FuzzNames(f *testing.F) {
 	} {
 		f.Add(name, name+"2")
 	}
-	server := pgtest.Start(f)
+	server := pgtest.Shared(f)
 	d := open(f, Options{URL: server.URL(), Schema: `s"'\`})
 	server.Exec(`CREATE SCHEMA s; CREATE TABLE s.canary (n int); INSERT INTO s.canary VALUES (1)`)
 	const place = `'s"''\'`
@@ -75,7 +75,7 @@ func serverFolder(t testing.TB) string {
 // FuzzQuestion runs statements as a superuser. No statement changes anything that others can see, inside or outside
 // the database.
 func FuzzQuestion(f *testing.F) {
-	server := pgtest.Start(f)
+	server := pgtest.Shared(f)
 	out := filepath.Join(serverFolder(f), "out")
 	d := open(f, Options{URL: server.URL(), Schema: "s"})
 	loadRows(f, d, 1, part{table: rootTable("crm_leads", field("name", schemas.Text)), rows: []loadtest.Row{row(1, 0, "h", loadtest.Row{"id": "1", "name": "Ann"})}})

@@ -4,6 +4,7 @@ package postgres
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,6 +18,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 	"github.com/penstock-data/penstock/state/pgerror"
 )
+
+func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 
 // TestConformance uses json for documents, because the suite compares the spelling of documents, and jsonb does not
 // keep the spelling. TestDocuments covers jsonb.

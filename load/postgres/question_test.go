@@ -90,7 +90,7 @@ func commit(t testing.TB, d *DB, run int, from, next state.Cursor) error {
 // TestRoundTrips checks the number of requests per commit. After its own commit, a process does not read the position
 // again.
 func TestRoundTrips(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	address, asked := counted(t, server.Address())
 	d := open(t, Options{URL: server.Via(address), Schema: "s"})
 	loadRows(t, d, 1, faultParts(1, 10)...)
@@ -110,7 +110,7 @@ func TestRoundTrips(t *testing.T) {
 
 // In TestCursorMovedByOther, another process changes the cursor that a destination has cached. // Invariant 13
 func TestCursorMovedByOther(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	mine, other := open(t, Options{URL: server.URL(), Schema: "s"}), open(t, Options{URL: server.URL(), Schema: "s"})
 	loadRows(t, mine, 1, faultParts(1, 10)...)
 	require.NoError(t, commit(t, other, 2, "c1", "c2"))

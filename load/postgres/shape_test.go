@@ -34,7 +34,7 @@ func people(run int, v arrow.DataType, names ...string) []part {
 
 // TestUnchanged loads the same records again. No row, page or catalog entry of a table may change.
 func TestUnchanged(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History} {
 		schema := string(mode)
 		d := open(t, Options{URL: server.URL(), Schema: schema})
@@ -62,7 +62,7 @@ func TestUnchanged(t *testing.T) {
 // TestUnderscoresInName loads a root table whose name contains two underscores, like the names of child tables. Its
 // child table is dropped, and later a column of that child table. Both times the records are written again.
 func TestUnderscoresInName(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	parts := func(run int) []part {
 		p := people(run, schemas.Int64, "ann", "bob")
@@ -85,7 +85,7 @@ func TestUnderscoresInName(t *testing.T) {
 
 // TestViewsSurvive widens a column on which views depend. The views are the same afterwards.
 func TestViewsSurvive(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	loadRows(t, d, 1, people(1, schemas.Int64, "ann", "bob")...)
 	server.Exec(`CREATE ROLE reader; CREATE ROLE owner; GRANT USAGE ON SCHEMA s TO reader; GRANT USAGE, CREATE ON SCHEMA s TO owner; GRANT SELECT ON s.people TO owner;
@@ -118,7 +118,7 @@ func TestViewsSurvive(t *testing.T) {
 // In TestViewsStop, a column has dependent objects that cannot be created again. The stream stops, and nothing is
 // changed.
 func TestViewsStop(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	for _, c := range []struct{ make, drop, says string }{
 		{"CREATE MATERIALIZED VIEW s.m AS SELECT v FROM s.people", "DROP MATERIALIZED VIEW s.m", "materialized view s.m"},
@@ -198,7 +198,7 @@ func TestRights(t *testing.T) {
 
 // In TestColumnsLimit, a table would get too many columns. The stream stops, and the error names the limit.
 func TestColumnsLimit(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	var columns []arrow.Field
 	for i := range 1600 {
@@ -213,7 +213,7 @@ func TestColumnsLimit(t *testing.T) {
 // With the default limit, the columns of a stream fit into a table in every mode. A row may still have more values
 // than fit into a page of Postgres.
 func TestDefaultColumnsFit(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.History} {
 		d := open(t, Options{URL: server.URL(), Schema: string(mode)})
 		var columns []arrow.Field
@@ -235,7 +235,7 @@ func TestDefaultColumnsFit(t *testing.T) {
 
 // TestFlaws writes values that Postgres cannot store. Each is stored in another form, and recorded as a reject.
 func TestFlaws(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	table := rootTable("odd", field("t", schemas.Text), field("j", schemas.JSON), field("l", arrow.ListOf(schemas.Text)), field("at", schemas.Timestamp))
 	items := itemTable("odd", field("t", schemas.Text))
@@ -291,7 +291,7 @@ func withCells(t testing.TB, b arrow.RecordBatch) arrow.RecordBatch {
 
 // TestTimes stores times at both ends of Postgres's range.
 func TestTimes(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	loadRows(t, d, 1, people(1, schemas.Int64, "ann")...)
 	require.NoError(t, d.Query(t.Context(), "SELECT TIMESTAMPTZ '294247-01-10 04:00:54.775807+00' AS a, TIMESTAMPTZ '4714-11-24 00:00:00+00 BC' AS b, 1.50 AS n, sum(id) AS s FROM people", func(b arrow.RecordBatch) error {
@@ -305,7 +305,7 @@ func TestTimes(t *testing.T) {
 
 // TestReadOnlyQueries checks that statements that may do more than read are refused.
 func TestReadOnlyQueries(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	loadRows(t, d, 1, people(1, schemas.Int64, "ann")...)
 	none := func(arrow.RecordBatch) error { return nil }
@@ -325,7 +325,7 @@ func TestReadOnlyQueries(t *testing.T) {
 
 // TestComments checks the comments on tables and columns.
 func TestComments(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	loadRows(t, d, 1, people(1, schemas.Int64, "ann")...)
 	require.Equal(t, "records of crm.leads", server.Text("SELECT obj_description('s.people'::regclass)"))
@@ -338,7 +338,7 @@ func TestComments(t *testing.T) {
 // TestDocuments checks that a column keeps the value of each document, in a first load and in a merge, as json and as
 // jsonb.
 func TestDocuments(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	docs := []string{`{"b":[1,2.50,null],"a":"\u00e9"}`, `12345678901234567890.50`, `"text"`, `1e3`, `-0`, `{"a":{"a":{}}}`, `[ ]`}
 	for _, kind := range []string{"json", "jsonb"} {
 		d := open(t, Options{URL: server.URL(), Schema: kind, JSON: kind})
@@ -370,7 +370,7 @@ func TestDocuments(t *testing.T) {
 // A row has more values than a page of Postgres can store. The load fails with a helpful error and leaves nothing
 // behind. A row with 400 long values is stored.
 func TestRowLargerThanAPage(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	for _, n := range []int{Columns, 1000} {
 		d := open(t, Options{URL: server.URL(), Schema: fmt.Sprintf("wide%d", n)})
 		fields := make([]arrow.Field, n)

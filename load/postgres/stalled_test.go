@@ -22,7 +22,7 @@ import (
 // TestZombie stalls a process at each step of a commit, with an open connection. Meanwhile another process takes
 // over. The first process must not commit when it continues.
 func TestZombie(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	var steps []string
 	d := open(t, Options{URL: server.URL(), Schema: "steps", Step: func(name string) error {
 		steps = append(steps, name)
@@ -72,7 +72,7 @@ func zombie(t *testing.T, server *pgtest.Server, schema string, n int) {
 // TestZombieInCopy is like TestZombie, but the process stalls while it sends rows. The server considers its session
 // active.
 func TestZombieInCopy(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	if server.Text("SELECT current_setting('server_version_num')::int >= 140000") != "t" {
 		t.Skip("servers before Postgres 14 do not show the progress of a COPY")
 	}
@@ -115,7 +115,7 @@ func TestStalled(t *testing.T) {
 
 // In TestKeepalive, a transaction waits for its source and keeps its session alive.
 func TestKeepalive(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", IdleTimeout: 3 * time.Second})
 	x, err := d.Begin(t.Context(), leads, "", load.Pass{Run: runID(1), Whole: true})
 	require.NoError(t, err)

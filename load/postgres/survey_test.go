@@ -45,7 +45,7 @@ func TestSurveyLeavesOutHiddenTables(t *testing.T) {
 
 // If a user has dropped the table of the cursors, a survey still reads the open rejects. // Invariant 14
 func TestSurveyWithoutCursors(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	reject := []any{"r1", leads.Pipeline, leads.Stream, 1, 1, "", time.Now(), "id", "", "", "", true, nil, "id", "extract", nil}
 	require.NoError(t, load.CommitRows(t.Context(), d, leads, "", "c1", load.Pass{Run: runID(1)}, load.Rejects, reject))
@@ -61,7 +61,7 @@ func TestSurveyWithoutCursors(t *testing.T) {
 
 // A settlement also moves a cursor whose time a user has deleted.
 func TestSettleCursorWithoutTime(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
 	require.NoError(t, load.CommitRows(t.Context(), d, leads, "", "c1", load.Pass{Run: runID(1)}, load.Runs))
 	server.Exec("UPDATE s._penstock_state SET updated_at = NULL")

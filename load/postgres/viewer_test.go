@@ -13,7 +13,7 @@ import (
 
 // A view is created, replaced and recorded once. Its grants are kept. Objects of users do not change.
 func TestView(t *testing.T) {
-	server := pgtest.Start(t)
+	server := pgtest.Shared(t)
 	d, err := Open(t.Context(), Options{URL: server.URL(), Schema: "Kit"})
 	require.NoError(t, err)
 	defer d.Close()

@@ -50,14 +50,34 @@ func Start(t testing.TB, settings ...string) *Server {
 	if at := os.Getenv(Env); at != "" {
 		return borrow(t, at)
 	}
+	s := newServer(t, settings...)
+	t.Cleanup(s.remove)
+	s.launch()
+	return s
+}
+
+func newServer(t testing.TB, settings ...string) *Server {
+	t.Helper()
 	s := &Server{t: t, bin: programs(t), settings: settings}
 	port := freePort(t)
 	s.url = &url.URL{Scheme: "postgres", User: url.User("penstock"), Host: net.JoinHostPort("127.0.0.1", port), Path: "/postgres", RawQuery: "sslmode=disable"}
 	s.dir = s.folder()
+	return s
+}
+
+// launch makes the server's files and starts it.
+func (s *Server) launch() {
+	s.t.Helper()
 	s.initialize()
 	s.start()
-	t.Cleanup(s.Stop)
-	return s
+}
+
+// remove stops the server and removes its files.
+func (s *Server) remove() {
+	if s.exited != nil { // it has started
+		s.Stop()
+	}
+	_ = os.RemoveAll(s.dir)
 }
 
 // programs returns the folder of the newest installed Postgres.
@@ -98,7 +118,6 @@ func (s *Server) folder() string {
 func (s *Server) folderIn(parent string) string {
 	dir, err := os.MkdirTemp(parent, fmt.Sprintf(folderPrefix+"%d-", os.Getpid()))
 	require.NoError(s.t, err)
-	s.t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	if c := credential(s.t); c != nil {
 		require.NoError(s.t, os.Chown(dir, int(c.Uid), int(c.Gid)))
 	}
@@ -150,6 +169,7 @@ const segment = "--wal-segsize=1"
 // servers' folders may be in memory.
 func (s *Server) makeTemplate(template string) {
 	dir := s.folderIn(os.TempDir())
+	defer os.RemoveAll(dir)
 	fresh := filepath.Join(dir, "data")
 	s.run("initdb", "-D", fresh, "-U", "penstock", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync", segment)
 	if err := os.Rename(fresh, template); err != nil {
@@ -277,6 +297,10 @@ func (s *Server) Resume() {
 }
 
 func (s *Server) own() {
+	s.t.Helper()
+	if s.process == nil && os.Getenv(Env) == "" {
+		s.t.Fatal("the server of pgtest.Shared belongs to all tests: use pgtest.Start")
+	}
 	if s.process == nil {
 		s.t.Skipf("cannot stop the server of %s or read its log", Env)
 	}
