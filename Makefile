@@ -123,9 +123,10 @@ stores: ## fetch object stores by other authors once; test Parquet in a bucket o
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^(TestBucket|TestStore)' -count=1 -timeout 60m ./load/parquet
 
 .PHONY: catalogs
-catalogs: ## fetch Spark once; test that it can read and maintain Iceberg tables
+catalogs: ## fetch Spark and a REST catalog once; test that Spark can maintain Iceberg tables, and test tables in the catalog
 	@sh .ci/servers $(SERVERS) catalogs
-	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^TestSpark' -count=1 -timeout 60m ./load/iceberg
+	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestSpark|TestREST)' -count=1 -timeout 60m ./load/iceberg
+	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestConformance|TestShared.*)$$/^rest' -short -count=1 -timeout 60m ./load/iceberg
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target in turn (T=30s)

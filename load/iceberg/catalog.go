@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/apache/iceberg-go/table"
 
@@ -22,6 +23,7 @@ import (
 // Properties in the summary of a snapshot, besides those of [parquet.Commit].Properties.
 const (
 	propPrefix     = "penstock."
+	propStream     = propPrefix + "stream" // also a property of the table
 	propCommit     = propPrefix + "commit"
 	propSequence   = propPrefix + "sequence"
 	propManifest   = propPrefix + "manifest" // name of the manifest that lists the stream's files
@@ -31,12 +33,13 @@ const (
 )
 
 type catalog struct {
-	files    files
-	pointers *pointers
-	step     func(name string) error
+	files   files
+	backend backend
+	step    func(name string) error
 
 	mu          sync.Mutex
 	seen        map[string]known         // metadata by table name, as last read or written
+	claims      map[string]time.Time     // the claims of other processes that were seen, and when first; see [commit.claim]
 	commitLocks map[string]chan struct{} // by stream; a commit holds the lock while it is in progress in this process
 }
 
@@ -48,13 +51,13 @@ type known struct {
 var _ parquet.Catalog = (*catalog)(nil)
 
 // Close implements [parquet.Catalog].
-func (c *catalog) Close() error { return c.pointers.db.Close() }
+func (c *catalog) Close() error { return c.backend.Close() }
 
 // Streams implements [parquet.Catalog].
 func (c *catalog) Streams(ctx context.Context) ([]string, error) {
-	all, err := c.pointers.all(ctx)
+	all, err := c.backend.names(ctx)
 	var out []string
-	for name := range all {
+	for _, name := range all {
 		if stream, ok := strings.CutPrefix(name, parquet.HeadTable("")); ok {
 			out = append(out, stream)
 		}
@@ -64,7 +67,12 @@ func (c *catalog) Streams(ctx context.Context) ([]string, error) {
 
 // Locate implements [parquet.Catalog].
 func (c *catalog) Locate(ctx context.Context, name string) (string, error) {
-	return c.pointers.locate(ctx, name)
+	return c.locate(ctx, name)
+}
+
+func (c *catalog) locate(ctx context.Context, name string) (string, error) {
+	at, err := c.backend.locate(ctx, name)
+	return at[name], err
 }
 
 func (c *catalog) load(ctx context.Context, name, at string) (table.Metadata, error) {
@@ -74,20 +82,15 @@ func (c *catalog) load(ctx context.Context, name, at string) (table.Metadata, er
 	if k.at == at {
 		return k.meta, nil
 	}
-	file, ours := c.files.Name(at)
-	if !ours {
+	meta, err := c.backend.metadata(ctx, name, at)
+	if errors.Is(err, errOutside) {
 		return nil, &load.ForeignChange{Table: name, Diff: []string{"its metadata is at " + at + ", outside of the warehouse"}}
 	}
-	text, err := c.files.Read(ctx, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, &load.ForeignChange{Table: name, Diff: []string{"its metadata " + at + " is missing"}}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", at, err)
-	}
-	meta, err := table.ParseMetadataBytes(text)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", at, err)
+		return nil, err
 	}
 	c.learn(name, at, meta)
 	return meta, nil
@@ -117,7 +120,11 @@ func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, e
 	if err != nil {
 		return nil, err
 	}
-	says := summaryOf(newestOwn(meta))
+	last := newestOwn(meta)
+	if last == nil && meta.Properties()[propStream] == stream && (meta.CurrentSnapshot() == nil || claimOf(meta) != "") {
+		return &head{}, nil // it was created for a first commit, which has not taken place
+	}
+	says := summaryOf(last)
 	if says[propCommit] == "" {
 		return nil, &load.ForeignChange{Table: name, Diff: []string{"no snapshot of penstock is left in it"}}
 	}
@@ -141,7 +148,7 @@ func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, e
 func (c *catalog) headOf(ctx context.Context, stream, source string) (h *head, err error) {
 	name, before := parquet.HeadTable(stream), ""
 	for {
-		at, err := c.pointers.locate(ctx, name)
+		at, err := c.locate(ctx, name)
 		if err != nil {
 			return nil, err
 		}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -29,7 +30,6 @@ type commit struct {
 	head      *head
 	number    int64 // number of the commit; the names of the files that it writes begin with this number
 	snapshots map[string]int64
-	made      map[string]known
 }
 
 // Commit implements [parquet.Catalog].
@@ -59,27 +59,33 @@ func (c *catalog) commitLock(stream string) chan struct{} {
 // commitRetry is for a commit while others commit to the same tables.
 var commitRetry = retry.Policy{First: 10 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Total: 2 * time.Minute}
 
-// errConflict reports that a table has changed since the attempt read it. Nothing was committed.
-var errConflict = errors.New("another program has committed at the same time")
+// unknownRetry is for a commit whose answer was lost. The next attempt first looks whether the commit took place.
+var unknownRetry = retry.Policy{First: 500 * time.Millisecond, Longest: 8 * time.Second, Jitter: 0.5, Attempts: 5}
 
 // commit repeats a commit until no other source or program commits first. Each attempt starts from the present tables,
 // and keeps everything that other sources have committed. The data files are written only once, before the first
 // attempt. Invariant 15
 func (c *catalog) commit(ctx context.Context, spec parquet.Commit) error {
-	for tries := commitRetry.Begin(); ; {
+	tries, unknown := commitRetry.Begin(), unknownRetry.Begin()
+	for {
 		at, err := c.attempt(ctx, spec)
 		if err == nil {
 			return nil
 		}
-		if !errors.Is(err, errConflict) {
-			now, asked := c.pointers.locate(ctx, parquet.HeadTable(spec.Stream))
+		wait := tries
+		if errors.Is(err, errUnknown) {
+			wait = unknown
+		} else if !errors.Is(err, errConflict) {
+			now, asked := c.locate(ctx, parquet.HeadTable(spec.Stream))
 			if asked != nil || now == at {
 				return err
 			}
 		}
-		switch again := tries.Again(ctx); {
+		switch again := wait.Again(ctx); {
 		case ctx.Err() != nil:
 			return ctx.Err()
+		case !again && wait == unknown:
+			return err
 		case !again:
 			return fmt.Errorf("cannot commit to the tables of %s, to which other sources or programs keep committing: %w", spec.Stream, err)
 		}
@@ -87,7 +93,11 @@ func (c *catalog) commit(ctx context.Context, spec parquet.Commit) error {
 }
 
 func (c *catalog) attempt(ctx context.Context, spec parquet.Commit) (at string, err error) {
-	all, err := c.pointers.all(ctx)
+	names := slices.Clone(spec.Dropped)
+	for _, t := range spec.Tables {
+		names = append(names, t.Name)
+	}
+	all, err := c.backend.locate(ctx, names...)
 	if err != nil {
 		return "", err
 	}
@@ -119,43 +129,73 @@ func (c *catalog) attempt(ctx context.Context, spec parquet.Commit) (at string, 
 	return at, w.make(ctx, all)
 }
 
-// make writes the new metadata of the tables. Then it swaps all pointers, so that the catalog refers to the new
-// metadata. The map locations has the present location of each table's metadata.
+// make writes the new files of the tables. Then it commits the changes of all tables. The map locations has the present
+// location of each table's metadata.
 func (w *commit) make(ctx context.Context, locations map[string]string) error {
 	if err := load.Step(w.step, "metadata"); err != nil {
 		return err
 	}
-	var swaps []swap
-	for _, t := range combined(w.spec) {
-		e, err := w.edit(ctx, t, locations[t.Name])
-		if err == nil {
-			err = w.writeTable(ctx, e, t.Name == parquet.HeadTable(w.spec.Stream))
+	editions, err := w.editions(ctx, locations)
+	if err != nil {
+		return err
+	}
+	if err := w.claim(ctx, editions[len(editions)-1]); err != nil {
+		return err
+	}
+	var changes []change
+	for _, e := range editions {
+		c := change{table: e.t.Name, from: locations[e.t.Name], base: e.base}
+		if err := w.writeTable(ctx, e, &c); err != nil {
+			return fmt.Errorf("table %s: %w", e.t.Name, err)
 		}
-		if err != nil {
-			return fmt.Errorf("table %s: %w", t.Name, err)
-		}
-		if e.to != "" {
-			swaps = append(swaps, swap{table: t.Name, from: locations[t.Name], to: e.to})
+		if c.updates != nil {
+			changes = append(changes, c)
 		}
 	}
 	for _, name := range w.spec.Dropped {
 		if locations[name] != "" {
-			swaps = append(swaps, swap{table: name, from: locations[name]})
+			changes = append(changes, change{table: name, from: locations[name]})
 		}
 	}
 	if err := load.Step(w.step, "swap"); err != nil {
 		return err
 	}
-	if err := w.pointers.swap(ctx, swaps); err != nil {
+	if err := w.backend.commit(ctx, changes); err != nil {
 		return err
 	}
 	if err := load.Step(w.step, "swapped"); err != nil {
 		return err
 	}
-	for name, k := range w.made {
-		w.learn(name, k.at, k.meta)
+	for _, c := range changes {
+		if c.to != "" {
+			w.learn(c.table, c.to, c.meta)
+		}
 	}
 	return nil
+}
+
+// editions prepares the new metadata of all tables. If it has to create tables, it returns errConflict: the next
+// attempt finds them.
+func (w *commit) editions(ctx context.Context, locations map[string]string) (out []*edition, err error) {
+	created := false
+	for _, t := range combined(w.spec) {
+		e, err := w.edit(ctx, t, locations[t.Name])
+		if err != nil {
+			return nil, fmt.Errorf("table %s: %w", t.Name, err)
+		}
+		if e.base == nil {
+			exists, err := w.backend.create(ctx, t.Name, e.updates)
+			if err != nil {
+				return nil, fmt.Errorf("create table %s: %w", t.Name, err)
+			}
+			created = created || exists
+		}
+		out = append(out, e)
+	}
+	if created {
+		return nil, errConflict
+	}
+	return out, nil
 }
 
 // edit prepares the new metadata of a table. It returns an error if another program has changed the table.
@@ -165,8 +205,6 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 	switch {
 	case at == "" && t.PreviousColumns != nil && !t.Restore:
 		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{diffDropped}}
-	case at != "" && !ours:
-		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"another table of that name is in the catalog"}}
 	case at == "":
 		return newEdition(w.catalog, t, w.spec)
 	}
@@ -174,19 +212,43 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 	if err != nil {
 		return nil, err
 	}
-	last, diff, err := w.lastOwn(ctx, meta, want)
+	if !ours {
+		if meta.Properties()[propStream] != w.spec.Stream {
+			return nil, &load.ForeignChange{Table: t.Table, Diff: []string{"another table of that name is in the catalog"}}
+		}
+		if err := checkCreated(t, meta); err != nil {
+			return nil, err
+		}
+		return nextEdition(t, w.spec, at, meta, since{}) // a commit that was interrupted has created it, or has not dropped it
+	}
+	past, err := w.lookBack(ctx, meta, want)
 	if err != nil {
 		return nil, err
 	}
-	if diff != nil && !t.Restore || last == nil && w.spec.Source != "" {
-		return nil, &load.ForeignChange{Table: t.Table, Diff: diff}
+	if past.diff != nil && !t.Restore || past.last == nil && w.spec.Source != "" {
+		return nil, &load.ForeignChange{Table: t.Table, Diff: past.diff}
 	}
-	return nextEdition(t, w.spec, at, meta, last)
+	return nextEdition(t, w.spec, at, meta, past)
 }
 
-// writeTable writes a table's snapshot and metadata. It must be called for the head table last, with heads set to true.
-func (w *commit) writeTable(ctx context.Context, e *edition, heads bool) error {
-	if e.last == nil || heads || e.t.Restore || len(e.t.Added)+len(e.t.Removed) > 0 {
+// checkCreated returns an error if the catalog has created the table with other field IDs. Its data files could not be
+// read.
+func checkCreated(t parquet.TableFiles, meta table.Metadata) error {
+	want, err := schemaOf(t.Columns)
+	if err != nil || meta.CurrentSnapshot() != nil {
+		return err
+	}
+	if diff := otherIDs(want, meta.CurrentSchema()); diff != nil {
+		return fmt.Errorf("the catalog changes the field IDs of new tables, so penstock cannot use it: %s", diff[0])
+	}
+	return nil
+}
+
+// writeTable writes the files of a table's new snapshot, and fills in the change. It must be called for the head table
+// last.
+func (w *commit) writeTable(ctx context.Context, e *edition, c *change) error {
+	heads := e.t.Name == parquet.HeadTable(w.spec.Stream)
+	if e.last == nil || heads || e.renewed || len(e.t.Added)+len(e.t.Removed) > 0 {
 		if err := w.snapshot(ctx, e, heads); err != nil {
 			return err
 		}
@@ -205,27 +267,15 @@ func (w *commit) writeTable(ctx context.Context, e *edition, heads bool) error {
 	if err := w.expire(e); err != nil {
 		return err
 	}
-	if !e.changed {
+	if e.updates == nil {
 		return nil
 	}
-	meta, err := e.b.Build()
-	if err != nil {
+	var err error
+	if c.meta, err = e.b.Build(); err != nil {
 		return err
 	}
-	text, err := json.Marshal(meta)
-	if err != nil {
-		return err
-	}
-	name := fmt.Sprintf("%s/metadata/%08d-%s.metadata.json", e.t.Folder, w.number, uuid.New())
-	if err := w.files.Write(ctx, name, text); err != nil {
-		return err
-	}
-	e.to = w.files.Location(name)
-	if w.made == nil {
-		w.made = map[string]known{}
-	}
-	w.made[e.t.Name] = known{e.to, meta}
-	return nil
+	c.updates = e.updates
+	return w.backend.prepare(ctx, c, fmt.Sprintf("%s/metadata/%08d-%s.metadata.json", e.t.Folder, w.number, uuid.New()))
 }
 
 func (w *commit) snapshot(ctx context.Context, e *edition, heads bool) error {

@@ -33,17 +33,29 @@ func (h *houses) options(t testing.TB) Options {
 // located returns one location per stream for an internal table.
 func located(t testing.TB, o Options, name string) (out []string) {
 	t.Helper()
-	p := catalogOf(t, o)
-	all, err := p.all(t.Context())
+	b := catalogOf(t, o)
+	all, err := b.names(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, p.db.Close())
-	for n, at := range all {
+	for _, n := range all {
 		if n == name || load.IsInternal(name) && strings.HasPrefix(n, name+"__") {
-			out = append(out, at)
+			at, err := b.locate(t.Context(), n)
+			require.NoError(t, err)
+			if at[n] != "" {
+				out = append(out, anyLocation(at[n]))
+			}
 		}
 	}
+	require.NoError(t, b.Close())
 	slices.Sort(out)
 	return out
+}
+
+// anyLocation returns the location in the form that iceberg-go reads: file:///x, not file:/x.
+func anyLocation(at string) string {
+	if path, ok := strings.CutPrefix(at, "file:/"); ok {
+		return "file:///" + strings.TrimLeft(path, "/")
+	}
+	return at
 }
 
 func read(t testing.TB, o Options, name string) (rows []loadtest.Row) {

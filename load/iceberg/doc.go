@@ -2,7 +2,7 @@
 //
 // An Iceberg table is a list of Parquet files. So this destination is a lake of package parquet, whose commits are
 // recorded in an Iceberg catalog. The catalog is a SQLite file or a Postgres database with the layout of Iceberg's
-// JDBC catalog. To change rows, a commit replaces the files that contain them (copy on write), in one snapshot of
+// JDBC catalog, or a REST catalog. To change rows, a commit replaces the files that contain them (copy on write), in one snapshot of
 // each table.
 //
 // # Atomic commits
@@ -16,6 +16,36 @@
 // Penstock reads the cursor from the stream's head table, _penstock_state__<stream>, which every commit changes. If
 // two commits start from the same commit, the second one finds that the head table's pointer has changed, and fails.
 // Invariants 2, 13
+//
+// # REST catalogs
+//
+// The two kinds of catalogs differ only in a [backend]: it lists tables, finds their metadata, and commits a list of
+// changes of tables if none of the tables has changed since. A change has the metadata before and after, and the updates
+// that lead from one to the other. A database stores the location of the metadata that penstock has written. A REST
+// catalog gets the updates, and requirements that they depend on: the table's UUID, current snapshot, schema and
+// partitioning. It writes the metadata itself.
+//
+// If the catalog has transactions/commit, all tables change in one request, and the invariants hold as above, as far as
+// the catalog makes such a transaction atomic. Otherwise they hold as below.
+// Tables are created before, empty, because few catalogs can create tables in a transaction.
+//
+// If the catalog has no transactions/commit, the tables change one after the other, and the head table last. Then:
+//   - Invariant 2 holds: the cursor is visible only after all rows. The summary of a snapshot of another table may have
+//     a later cursor, which penstock does not read.
+//   - Invariant 1 holds: the head table lists the snapshot of each table that belongs to the last commit. If a table has a
+//     later snapshot of penstock, a commit was interrupted. The next commit continues the listed snapshot, so it removes
+//     what the interrupted one has changed. It writes a new snapshot even if it changes no file of the table.
+//   - Invariant 7 holds for each table, but not for several: for the time of a commit, or until the next run if the commit
+//     is interrupted, readers may find one table of a stream after the commit and another before it.
+//
+// With a REST catalog, invariant 13 needs a claim. Before it changes tables, a process adds a snapshot to the head table,
+// without changes, with the ID of its commit. The head table changes only if this snapshot is still the current one.
+// Others wait for ten seconds before they take over a claim. This also holds with transactions/commit, because a client
+// cannot find out whether two transactions at the same time are safe. Those of the reference implementation are not.
+//
+// If the answer to a commit is an error of the server or a proxy, or is lost, the outcome is unknown. The next attempt
+// first reads the head table. If it has the ID of the commit, the commit took place. Otherwise, the commit is repeated.
+// If the first one takes place after all, the requirements of the second one no longer hold.
 //
 // # Tables in the catalog
 //
@@ -75,11 +105,26 @@ import (
 type Options struct {
 	parquet.Options // the warehouse: Path or Bucket, and how files are written and kept
 
-	// Catalog is the database of the catalog: sqlite:PATH or postgres://…; "": the file catalog.db in
-	// the warehouse, which then must be a local folder.
+	// Catalog is the database of the catalog: sqlite:PATH or postgres://…; "": the file catalog.db in the warehouse, which
+	// then must be a local folder. Or it is the URL of a REST catalog: https://…
 	Catalog   string
 	Name      string // name of the catalog in the database; "": penstock
 	Namespace string // namespace of the tables; "": penstock
+
+	// The other fields are for a REST catalog.
+	Warehouse  string // name of the warehouse in the catalog
+	Token      string // bearer token
+	Credential string // instead of Token, for OAuth2: ID:SECRET of a client
+	TokenURL   string // where to get a token for Credential; "": v1/oauth/tokens of the catalog
+	Scope      string // scope of the token; "": catalog
+}
+
+// Settings returns the fields of the options that are texts, by the names of the destination's settings.
+func (o *Options) Settings() map[string]*string {
+	return map[string]*string{
+		"catalog": &o.Catalog, "catalog_name": &o.Name, "warehouse": &o.Warehouse, "token": &o.Token,
+		"credential": &o.Credential, "token_url": &o.TokenURL, "scope": &o.Scope,
+	}
 }
 
 // ErrNotBuilt is the error of a binary that was built without Iceberg.

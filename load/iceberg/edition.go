@@ -20,17 +20,17 @@ const formatVersion = 2
 
 type edition struct {
 	t       parquet.TableFiles
-	base    table.Metadata  // nil: the table is new
-	last    *table.Snapshot // penstock's last snapshot, which the commit continues; nil: the table is new, or is restored
-	current int64           // the current snapshot after the commit
-	shared  bool            // several sources share the table
+	base    table.Metadata // nil: the table is new
+	current int64          // the current snapshot after the commit
+	shared  bool           // several sources share the table
 	b       *table.MetadataBuilder
-	changed bool
-	to      string // location of the written metadata; "": nothing was changed
+	renewed bool // the table needs a new snapshot, even if no file is added or removed
+	since        // what has happened to the table; its field last is nil if the table is new, or is restored
+	updates []table.Update
 }
 
 func (e *edition) do(u table.Update) error {
-	e.changed = true
+	e.updates = append(e.updates, u)
 	return u.Apply(e.b)
 }
 
@@ -60,8 +60,10 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 	e := &edition{t: t, b: b, shared: of.Source != ""}
 	spec := specOf(t)
 	props := iceberg.Properties{
-		table.MetadataPreviousVersionsMaxKey: keepMetadata,
-		"write.parquet.compression-codec":    "zstd",
+		propStream:                                of.Stream,
+		table.MetadataPreviousVersionsMaxKey:      keepMetadata,
+		table.MetadataDeleteAfterCommitEnabledKey: "true", // a REST catalog writes the metadata files, and removes them
+		"write.parquet.compression-codec":         "zstd",
 	}
 	if text := about(t, of.Properties["stream"]); text != "" {
 		props[commentKey] = text
@@ -83,12 +85,12 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 	return e, all
 }
 
-func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.Metadata, last *table.Snapshot) (*edition, error) {
+func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.Metadata, past since) (*edition, error) {
 	b, err := table.MetadataBuilderFromBase(base, at)
 	if err != nil {
 		return nil, err
 	}
-	e := &edition{t: t, base: base, last: last, b: b, shared: of.Source != ""}
+	e := &edition{t: t, base: base, since: past, b: b, shared: of.Source != "", renewed: past.unfinished || t.Restore}
 	if t.Restore && !e.shared {
 		e.last = nil // the new snapshot has only the files in t.Added
 	}

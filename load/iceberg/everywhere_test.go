@@ -31,6 +31,10 @@ func everywhere(t *testing.T, f func(*testing.T, place)) {
 			return Options{Options: bucket(t), Catalog: catalog, Namespace: fmt.Sprint("lake", n)}
 		})
 	})
+	t.Run("rest", func(t *testing.T) { f(t, inREST(t, startReference(t))) })
+	t.Run("rest, one table at a time", func(t *testing.T) {
+		f(t, inREST(t, forward(t, startReference(t), &faults{tableByTable: true})))
+	})
 }
 
 func filesOf(o Options) func(context.Context) (iceio.IO, error) {

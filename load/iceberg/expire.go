@@ -25,6 +25,9 @@ func (w *commit) expire(e *edition) error {
 		}
 	}
 	needed[w.snapshots[e.t.Name]], needed[e.current] = true, true
+	if e.last != nil && !w.backend.atomic() {
+		needed[e.last.SnapshotID] = true // a commit that is interrupted is undone: see [catalog.lookBack]
+	}
 	var gone []int64
 	for _, s := range all {
 		if !needed[s.SnapshotID] {

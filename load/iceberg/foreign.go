@@ -69,47 +69,51 @@ func (h *history) parent(ctx context.Context, s *table.Snapshot) (*table.Snapsho
 func (h *history) read(ctx context.Context) error {
 	h.earlier = []table.Metadata{}
 	for log := range h.meta.PreviousFiles() {
-		text, err := h.c.read(ctx, log.MetadataFile)
+		meta, err := h.c.files.metadata(ctx, log.MetadataFile)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOutside) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		meta, err := table.ParseMetadataBytes(text)
-		if err != nil {
-			return fmt.Errorf("read %s: %w", log.MetadataFile, err)
-		}
 		h.earlier = append(h.earlier, meta)
 	}
 	return nil
 }
 
-// lastOwn returns the snapshot with the ID want, or nil if it is gone. If the rows of the table may have changed since
-// that snapshot, it returns a description of the changes. Snapshots that only replace files by others with the same
-// rows, as compaction does, are no changes. // Invariant 16
-func (c *catalog) lastOwn(ctx context.Context, meta table.Metadata, want int64) (last *table.Snapshot, diff []string, err error) {
-	last = meta.SnapshotByID(want)
+// since says what has happened to a table since penstock's last commit to it.
+type since struct {
+	last       *table.Snapshot // the snapshot of that commit; nil: it is gone
+	diff       []string        // changes of rows by other programs
+	unfinished bool            // a later commit of penstock was interrupted, after it had changed this table and before it changed the head table
+}
+
+// lookBack compares a table with its snapshot want. Snapshots that only replace files by others with the same rows, as
+// compaction does, are no changes. // Invariant 16
+func (c *catalog) lookBack(ctx context.Context, meta table.Metadata, want int64) (out since, err error) {
+	out.last = meta.SnapshotByID(want)
 	h := &history{c: c, meta: meta}
 	s := meta.CurrentSnapshot()
 	for s != nil && s.SnapshotID != want {
-		if summaryOf(s)[propCommit] != "" {
-			return last, append(diff, fmt.Sprintf("its snapshot %d is not penstock's last one, %d: it was rolled back", s.SnapshotID, want)), nil
+		switch {
+		case summaryOf(s)[propCommit] != "":
+			out.unfinished = true
+		case !sameRows(s):
+			out.diff = append(out.diff, describe(s))
 		}
-		if !sameRows(s) {
-			diff = append(diff, describe(s))
-		}
-		if s, err = h.parent(ctx, s); err != nil {
-			return nil, nil, err
+		if out.last != nil && s.SequenceNumber < out.last.SequenceNumber {
+			s = nil // older than the snapshot that is looked for
+		} else if s, err = h.parent(ctx, s); err != nil {
+			return since{}, err
 		}
 	}
-	if s == nil && diff == nil {
-		diff = []string{fmt.Sprintf("its history does not lead to penstock's snapshot %d", want)}
+	if s == nil && out.diff == nil {
+		out.diff = []string{fmt.Sprintf("its history does not lead to penstock's last snapshot %d: it was rolled back, or has expired", want)}
 	}
-	if last == nil && diff == nil {
-		diff = []string{fmt.Sprintf("another program has removed penstock's snapshot %d", want)}
+	if out.last == nil && out.diff == nil {
+		out.diff = []string{fmt.Sprintf("another program has removed penstock's last snapshot %d", want)}
 	}
-	return last, diff, nil
+	return out, nil
 }
 
 // sameRows reports whether a snapshot has the same rows as its parent, as its operation and its summary say.
@@ -131,7 +135,7 @@ func describe(s *table.Snapshot) string {
 
 // Foreign implements [parquet.Catalog].
 func (c *catalog) Foreign(ctx context.Context, stream, source string, t parquet.TableFiles) ([]string, error) {
-	all, err := c.pointers.all(ctx)
+	all, err := c.backend.locate(ctx, t.Name, parquet.HeadTable(stream))
 	if err != nil {
 		return nil, err
 	}
@@ -147,10 +151,11 @@ func (c *catalog) Foreign(ctx context.Context, stream, source string, t parquet.
 	if err != nil {
 		return nil, err
 	}
-	_, diff, err := c.lastOwn(ctx, meta, h.tables[t.Name])
+	past, err := c.lookBack(ctx, meta, h.tables[t.Name])
 	if err != nil {
 		return nil, err
 	}
+	diff := past.diff
 	e := &edition{t: t, base: meta, shared: source != ""}
 	changed, ok := errors.AsType[*load.ForeignChange](e.compare())
 	if ok {

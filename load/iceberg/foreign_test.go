@@ -73,7 +73,7 @@ func TestLocations(t *testing.T) {
 	at := must(t, l, "", 1, 3)
 	from := located(t, o, "leads")[0]
 	to := strings.Replace(from, "file:///", "file:/", 1)
-	require.NoError(t, catalogOf(t, o).swap(t.Context(), []swap{{table: "leads", from: from, to: to}}))
+	require.NoError(t, catalogOf(t, o).commit(t.Context(), []change{{table: "leads", from: from, to: to}}))
 	must(t, open(t, o), at, 2, 3)
 	require.Len(t, read(t, o, "leads"), 3)
 	f := files{bareRoot("s3://lake/warehouse/")}

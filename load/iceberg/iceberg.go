@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/penstock-data/penstock/load/parquet"
 )
@@ -27,14 +28,24 @@ func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open warehouse: %w", err)
 	}
+	if isREST(o.Catalog) && o.Keep == 1 {
+		o.Keep = 2 // an interrupted commit is undone, which needs the files of the one before
+	}
 	o.Options.Catalog = func(ctx context.Context, lake parquet.Files) (parquet.Catalog, error) {
-		p, err := openPointers(ctx, o)
+		b, err := openBackend(ctx, o, files{lake})
 		if err != nil {
 			return nil, err
 		}
-		return &catalog{files: files{lake}, pointers: p, step: o.Step, seen: map[string]known{}, commitLocks: map[string]chan struct{}{}}, nil
+		return &catalog{files: files{lake}, backend: b, step: o.Step, seen: map[string]known{}, claims: map[string]time.Time{}, commitLocks: map[string]chan struct{}{}}, nil
 	}
 	return parquet.Open(ctx, o.Options)
+}
+
+func openBackend(ctx context.Context, o Options, lake files) (backend, error) {
+	if isREST(o.Catalog) {
+		return openREST(ctx, o)
+	}
+	return openPointers(ctx, o, lake)
 }
 
 func (o Options) withDefaults() (Options, error) {

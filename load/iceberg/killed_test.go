@@ -31,8 +31,10 @@ func TestKilledChild(t *testing.T) {
 		t.Skip("a child of TestSharedKilled")
 	}
 	o := Options{Options: parquet.Options{Path: *killedIn, TempDir: t.TempDir()}}
-	if *killedOf != "" {
+	if strings.HasPrefix(*killedIn, "http") {
 		o.Options = bucketAt(t, *killedIn)
+	}
+	if *killedOf != "" {
 		o.Namespace, o.Catalog, _ = strings.Cut(*killedOf, "@")
 	}
 	o.Step = func(name string) error {
@@ -52,7 +54,10 @@ func child(t *testing.T, o Options, step string, batch int) (killed bool, steps 
 	t.Helper()
 	in := []string{"-killed-in", o.Path}
 	if o.Bucket != "" {
-		in = []string{"-killed-in", o.Store.Endpoint, "-killed-of", o.Namespace + "@" + o.Catalog}
+		in[1] = o.Store.Endpoint
+	}
+	if o.Catalog != "" {
+		in = append(in, "-killed-of", o.Namespace+"@"+o.Catalog)
 	}
 	c := exec.CommandContext(t.Context(), os.Args[0], append(in, "-test.run", "^TestKilledChild$", "-test.v",
 		"-killed-at", step, "-killed-batch", fmt.Sprint(batch))...)

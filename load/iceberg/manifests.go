@@ -5,7 +5,6 @@ package iceberg
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -20,7 +19,7 @@ import (
 const manyManifests = 16
 
 func (c *catalog) list(ctx context.Context, s table.Snapshot) ([]iceberg.ManifestFile, error) {
-	text, err := c.read(ctx, s.ManifestList)
+	text, err := c.files.read(ctx, s.ManifestList)
 	if err != nil {
 		return nil, err
 	}
@@ -29,16 +28,6 @@ func (c *catalog) list(ctx context.Context, s table.Snapshot) ([]iceberg.Manifes
 		return nil, fmt.Errorf("read %s: %w", s.ManifestList, err)
 	}
 	return list, nil
-}
-
-var errOutside = errors.New("not in the warehouse")
-
-func (c *catalog) read(ctx context.Context, location string) ([]byte, error) {
-	name, ok := c.files.Name(location)
-	if !ok {
-		return nil, fmt.Errorf("%s: %w", location, errOutside)
-	}
-	return c.files.Read(ctx, name)
 }
 
 // newEntries are the entries of the manifests that a commit writes. Each manifest has entries of one source only. So a
@@ -163,7 +152,7 @@ func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestF
 }
 
 func (w *commit) successors(ctx context.Context, m iceberg.ManifestFile, id int64, gone map[string]bool) (out []iceberg.ManifestEntry, n int, err error) {
-	text, err := w.read(ctx, m.FilePath())
+	text, err := w.files.read(ctx, m.FilePath())
 	if err != nil {
 		return nil, 0, err
 	}

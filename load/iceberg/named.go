@@ -5,7 +5,10 @@ package iceberg
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +34,33 @@ func (f files) Name(location string) (string, bool) {
 	return f.Files.Name(location)
 }
 
+// metadata reads a metadata file.
+func (f files) metadata(ctx context.Context, location string) (table.Metadata, error) {
+	text, err := f.read(ctx, location)
+	if err != nil {
+		return nil, err
+	}
+	meta, err := table.ParseMetadataBytes(text)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", location, err)
+	}
+	return meta, nil
+}
+
+var errOutside = errors.New("not in the warehouse")
+
+func (f files) read(ctx context.Context, location string) ([]byte, error) {
+	name, ok := f.Name(location)
+	if !ok {
+		return nil, fmt.Errorf("read %s: %w", location, errOutside)
+	}
+	text, err := f.Read(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", location, err)
+	}
+	return text, nil
+}
+
 // Named lists all metadata files and manifest lists. Of the Iceberg manifests, it lists only those of the oldest
 // snapshot of penstock, and of tagged snapshots. The names of later manifests begin with a number above Names.Upto, so
 // they need not be listed.
@@ -39,7 +69,7 @@ func (c *catalog) Named(ctx context.Context, stream string) (map[string]parquet.
 	if err != nil || h.at == "" {
 		return nil, err
 	}
-	at, err := c.pointers.all(ctx)
+	at, err := c.backend.locate(ctx, slices.Collect(maps.Keys(h.tables))...)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +136,7 @@ func (c *catalog) addFiles(ctx context.Context, s table.Snapshot, data bool, add
 		if !data {
 			continue
 		}
-		text, err := c.read(ctx, m.FilePath())
+		text, err := c.files.read(ctx, m.FilePath())
 		if err != nil {
 			return err
 		}

@@ -5,8 +5,10 @@ package iceberg
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,25 +16,20 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/apache/iceberg-go/table"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"modernc.org/sqlite"
 )
 
-// pointers reads and changes the rows of one namespace in the catalog's database, which has the layout of Iceberg's
+// pointers is the [backend] for the rows of one namespace in the catalog's database, which has the layout of Iceberg's
 // JDBC catalog. Each row is a pointer: the location of a table's metadata.
 type pointers struct {
+	files     files
 	db        *sql.DB
 	dollars   bool // placeholders are $1, not ?
 	catalog   string
 	namespace string
-}
-
-// swap is the change of a table's pointer from one location to another. It takes place only if the pointer still has
-// the value of the field from.
-type swap struct {
-	table    string
-	from, to string // "" as from: the table does not exist yet; "" as to: the table is dropped
 }
 
 var layout = []string{
@@ -46,8 +43,8 @@ var layout = []string{
 		PRIMARY KEY (catalog_name, namespace, property_key))`,
 }
 
-func openPointers(ctx context.Context, o Options) (*pointers, error) {
-	p := &pointers{catalog: o.Name, namespace: o.Namespace}
+func openPointers(ctx context.Context, o Options, lake files) (*pointers, error) {
+	p := &pointers{files: lake, catalog: o.Name, namespace: o.Namespace}
 	var err error
 	if path, ok := strings.CutPrefix(o.Catalog, "sqlite:"); ok {
 		p.db, err = openSQLite(path)
@@ -58,7 +55,7 @@ func openPointers(ctx context.Context, o Options) (*pointers, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open catalog: %w", err)
 	}
-	if err := p.prepare(ctx); err != nil {
+	if err := p.createTables(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("open catalog: %w", err), p.db.Close())
 	}
 	return p, nil
@@ -88,7 +85,7 @@ func openPostgres(at string) (*sql.DB, error) {
 	return stdlib.OpenDB(*c), nil
 }
 
-func (p *pointers) prepare(ctx context.Context) error {
+func (p *pointers) createTables(ctx context.Context) error {
 	var there int
 	err := p.db.QueryRowContext(ctx, p.placeholders("SELECT count(*) FROM iceberg_namespace_properties WHERE catalog_name = ? AND namespace = ?"), p.catalog, p.namespace).Scan(&there)
 	if err == nil && there > 0 {
@@ -143,21 +140,53 @@ func (p *pointers) all(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-func (p *pointers) locate(ctx context.Context, table string) (at string, err error) {
-	err = p.db.QueryRowContext(ctx, p.placeholders("SELECT metadata_location FROM iceberg_tables"+whereNamespace+" AND table_name = ?"), p.catalog, p.namespace, table).Scan(&at)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("read catalog: %w", err)
-	}
-	return at, nil
+func (p *pointers) names(ctx context.Context) ([]string, error) {
+	all, err := p.all(ctx)
+	return slices.Collect(maps.Keys(all)), err
 }
 
-// swap changes all pointers in one transaction, or none. It returns errConflict if a pointer has changed.
-// Invariants 1, 13
-func (p *pointers) swap(ctx context.Context, swaps []swap) error {
-	slices.SortFunc(swaps, func(a, b swap) int { return strings.Compare(a.table, b.table) }) // the same order in all transactions prevents deadlocks
+func (p *pointers) locate(ctx context.Context, names ...string) (map[string]string, error) {
+	if len(names) > 1 {
+		return p.all(ctx) // one query, so that the locations are those of one moment
+	}
+	out := map[string]string{}
+	for _, name := range names {
+		var at string
+		err := p.db.QueryRowContext(ctx, p.placeholders("SELECT metadata_location FROM iceberg_tables"+whereNamespace+" AND table_name = ?"), p.catalog, p.namespace, name).Scan(&at)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return nil, fmt.Errorf("read catalog: %w", err)
+		}
+		if err == nil {
+			out[name] = at
+		}
+	}
+	return out, nil
+}
+
+func (p *pointers) metadata(ctx context.Context, _, at string) (table.Metadata, error) {
+	return p.files.metadata(ctx, at)
+}
+
+// create does nothing, because a new table is one more row in the transaction of its first commit.
+func (p *pointers) create(context.Context, string, []table.Update) (bool, error) { return false, nil }
+
+func (p *pointers) prepare(ctx context.Context, c *change, file string) error {
+	text, err := json.Marshal(c.meta)
+	if err != nil {
+		return err
+	}
+	c.to = p.files.Location(file)
+	return p.files.Write(ctx, file, text)
+}
+
+func (p *pointers) atomic() bool { return true }
+
+func (p *pointers) Close() error { return p.db.Close() }
+
+// commit changes all pointers in one transaction, or none. Each pointer must still have the value that it had when the
+// commit began. Invariants 1, 13
+func (p *pointers) commit(ctx context.Context, all []change) error {
+	all = slices.SortedFunc(slices.Values(all), func(a, b change) int { return strings.Compare(a.table, b.table) }) // the same order in all transactions prevents deadlocks
 	tx, err := p.db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
@@ -168,7 +197,7 @@ func (p *pointers) swap(ctx context.Context, swaps []swap) error {
 			return fmt.Errorf("begin: %w", err)
 		}
 	}
-	for _, s := range swaps {
+	for _, s := range all {
 		if err := p.one(ctx, tx, s); err != nil {
 			return fmt.Errorf("table %s: %w", s.table, err)
 		}
@@ -179,7 +208,7 @@ func (p *pointers) swap(ctx context.Context, swaps []swap) error {
 	return nil
 }
 
-func (p *pointers) one(ctx context.Context, tx *sql.Tx, s swap) error {
+func (p *pointers) one(ctx context.Context, tx *sql.Tx, s change) error {
 	var result sql.Result
 	var err error
 	switch {

@@ -145,7 +145,7 @@ func TestReaders(t *testing.T) {
 				return
 			default:
 			}
-			all, err := p.all(t.Context())
+			all, err := p.locate(t.Context(), "leads", "leads__mails")
 			if err != nil {
 				t.Errorf("read catalog: %v", err)
 				return
@@ -191,14 +191,14 @@ func batchAt(t *testing.T, at string, n int64) string {
 	return ""
 }
 
-func catalogOf(t testing.TB, o Options) *pointers {
+func catalogOf(t testing.TB, o Options) backend {
 	t.Helper()
 	o, err := o.withDefaults()
 	require.NoError(t, err)
-	p, err := openPointers(t.Context(), o)
+	b, err := openBackend(t.Context(), o, files{bareRoot("")})
 	require.NoError(t, err)
-	t.Cleanup(func() { _ = p.db.Close() })
-	return p
+	t.Cleanup(func() { _ = b.Close() })
+	return b
 }
 
 // Invariant 16
@@ -280,7 +280,7 @@ func repoint(t testing.TB, o Options, name, from string, meta table.Metadata) {
 	require.NoError(t, err)
 	to := strings.TrimSuffix(from, ".metadata.json") + "-other.metadata.json"
 	require.NoError(t, iceio.LocalFS{}.WriteFile(to, text))
-	require.NoError(t, catalogOf(t, o).swap(t.Context(), []swap{{table: name, from: from, to: to}}))
+	require.NoError(t, catalogOf(t, o).commit(t.Context(), []change{{table: name, from: from, to: to}}))
 }
 
 func TestColumnsAreAdded(t *testing.T) {

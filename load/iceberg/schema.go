@@ -66,7 +66,7 @@ func (e *edition) compare() error {
 	if err != nil || e.shared {
 		return err
 	}
-	var diff []string
+	diff := otherIDs(was, live)
 	for _, f := range live.Fields() {
 		if _, ok := was.FindFieldByName(f.Name); !ok {
 			diff = append(diff, fmt.Sprintf("column %q was added", f.Name))
@@ -76,6 +76,25 @@ func (e *edition) compare() error {
 		err = &load.ForeignChange{Table: e.t.Table, Diff: diff}
 	}
 	return err
+}
+
+// otherIDs lists the columns that have other field IDs in the schema live than in want. The data files have the IDs of
+// want, so readers would not find the values.
+func otherIDs(want, live *iceberg.Schema) (diff []string) {
+	ids := func(f iceberg.NestedField) (int, int) {
+		if l, ok := f.Type.(*iceberg.ListType); ok {
+			return f.ID, l.ElementID
+		}
+		return f.ID, 0
+	}
+	for _, f := range want.Fields() {
+		now, ok := live.FindFieldByName(f.Name)
+		a, b := ids(f)
+		if x, y := ids(now); ok && (x != a || y != b) {
+			diff = append(diff, fmt.Sprintf("column %q has the field IDs %d and %d, not %d and %d", f.Name, x, y, a, b))
+		}
+	}
+	return diff
 }
 
 func types(s *iceberg.Schema) map[string]string {

@@ -117,5 +117,5 @@ func (s *tableStore) outdated(ctx context.Context, m *manifest, found map[string
 
 func sequenceIn(key string) (n int64, ok bool) {
 	_, err := fmt.Sscanf(path.Base(key), "%08d-", &n)
-	return n, err == nil
+	return n, err == nil && strings.Index(path.Base(key), "-") >= 8 // other programs write fewer digits
 }

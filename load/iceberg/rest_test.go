@@ -1,0 +1,283 @@
+//go:build iceberg && unix
+
+package iceberg
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// startReference starts the reference implementation of the Iceberg project: see .ci/servers.
+func startReference(t testing.TB) string {
+	t.Helper()
+	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
+	jars := filepath.Join(dir, "catalog")
+	if _, err := os.Stat(jars); dir == "" || err != nil {
+		t.Skip("no REST catalog: run make catalogs")
+	}
+	port, own := freePort(t), t.TempDir()
+	cmd := exec.Command("java", "-Xmx512m", "-cp", jars+"/*", "org.apache.iceberg.rest.RESTCatalogServer")
+	cmd.Env = append(os.Environ(), "CATALOG_REST_PORT="+port, "CATALOG_URI=jdbc:sqlite:"+own+"/catalog.db", "CATALOG_WAREHOUSE=file://"+own)
+	return serve(t, cmd, "http://127.0.0.1:"+port)
+}
+
+func freePort(t testing.TB) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, l.Close())
+	return port
+}
+
+func serve(t testing.TB, cmd *exec.Cmd, base string) string {
+	cmd.Dir = t.TempDir()
+	log, err := os.Create(filepath.Join(cmd.Dir, "log"))
+	require.NoError(t, err)
+	cmd.Stdout, cmd.Stderr = log, log
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if text, err := os.ReadFile(log.Name()); t.Failed() && testing.Verbose() && err == nil {
+			t.Log(string(text[max(0, len(text)-20000):]))
+		}
+	})
+	require.Eventually(t, func() bool {
+		resp, err := http.Get(base + "/v1/config")
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err == nil && resp.StatusCode == http.StatusOK
+	}, 2*time.Minute, 200*time.Millisecond)
+	return base
+}
+
+var restNumber atomic.Int64
+
+func inREST(_ testing.TB, catalog string) place {
+	return func(t testing.TB) Options {
+		o := warehouse(t)
+		o.Catalog, o.Namespace = catalog, fmt.Sprint("lake", restNumber.Add(1))
+		return o
+	}
+}
+
+// faults says what a proxy does to the answers of a catalog.
+type faults struct {
+	tableByTable bool // hide transactions/commit
+	mu           sync.Mutex
+	commit       func(path string, pass func() *httptest.ResponseRecorder) *httptest.ResponseRecorder // handles a commit
+}
+
+func (f *faults) set(commit func(path string, pass func() *httptest.ResponseRecorder) *httptest.ResponseRecorder) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.commit = commit
+}
+
+// forward starts a proxy in front of a catalog.
+func forward(t testing.TB, catalog string, f *faults) string {
+	t.Helper()
+	to, err := url.Parse(catalog)
+	require.NoError(t, err)
+	behind := httputil.NewSingleHostReverseProxy(to)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.Header.Del("Accept-Encoding")
+		answer := httptest.NewRecorder()
+		pass := func() *httptest.ResponseRecorder {
+			behind.ServeHTTP(answer, r)
+			return answer
+		}
+		f.mu.Lock()
+		commit := f.commit
+		f.mu.Unlock()
+		commits := r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/transactions/commit") || strings.Contains(r.URL.Path, "/tables/") && bytes.Contains(body, []byte("assert-ref-snapshot-id")))
+		if commit != nil && commits {
+			answer = commit(r.URL.Path, pass)
+		} else {
+			pass()
+		}
+		text := answer.Body.Bytes()
+		if f.tableByTable {
+			text = bytes.ReplaceAll(text, []byte(`"POST /v1/{prefix}/transactions/commit",`), nil)
+		}
+		for name, values := range answer.Header() {
+			if name != "Content-Length" {
+				w.Header()[name] = values
+			}
+		}
+		w.WriteHeader(cmp.Or(answer.Code, http.StatusOK))
+		_, _ = w.Write(text)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// The answers to commits are lost, or replaced by those of a proxy. Each commit takes place once, and penstock knows it.
+// Invariants 1, 2
+func TestRESTUnknownOutcomes(t *testing.T) {
+	catalog := startReference(t)
+	for _, tableByTable := range []bool{false, true} {
+		f := &faults{tableByTable: tableByTable}
+		o := inREST(t, forward(t, catalog, f))(t)
+		l := open(t, o)
+		at, n := must(t, l, "", 1, 3), 1
+		for _, status := range []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, 0} {
+			for _, passed := range []bool{true, false} {
+				for _, which := range []int{1, 2, 4} { // one table at a time: the claim, the first table, the head table
+					var commits atomic.Int64
+					f.set(func(_ string, pass func() *httptest.ResponseRecorder) *httptest.ResponseRecorder {
+						if commits.Add(1) != int64(which) {
+							return pass()
+						}
+						if passed {
+							pass()
+						}
+						return failed(status)
+					})
+					n++
+					at = must(t, l, at, n, 3)
+					name := fmt.Sprint(tableByTable, status, passed, which)
+					require.Equal(t, at, now(t, open(t, o)), name)
+					same(t, o, n, name)
+				}
+			}
+		}
+		f.set(func(string, func() *httptest.ResponseRecorder) *httptest.ResponseRecorder {
+			return failed(http.StatusBadGateway)
+		})
+		_, err := put(t.Context(), l, at, n+1, 3)
+		require.ErrorIs(t, err, errUnknown)
+		f.set(nil)
+		require.Equal(t, at, now(t, l))
+		at = must(t, l, at, n+1, 3)
+		same(t, o, n+1, "after the catalog did not answer")
+		require.Equal(t, at, now(t, l))
+	}
+}
+
+// failed is the answer of a proxy; if status is 0, the connection is cut.
+func failed(status int) *httptest.ResponseRecorder {
+	if status == 0 {
+		panic(http.ErrAbortHandler)
+	}
+	out := httptest.NewRecorder()
+	out.WriteHeader(status)
+	_, _ = out.WriteString("<html>the gateway is down</html>")
+	return out
+}
+
+// same requires that all tables have the rows of one batch.
+func same(t *testing.T, o Options, batch int, name string) {
+	t.Helper()
+	for _, of := range []string{"leads", "leads__mails"} {
+		rows := read(t, o, of)
+		require.Len(t, rows, 3, name)
+		for _, r := range rows {
+			require.Equal(t, fmt.Sprint(batch), r["batch"], "%s: %s", name, of)
+		}
+	}
+}
+
+// A catalog without transactions/commit is cut off after each table of a commit in turn, so that the commit cannot be
+// undone. The next run repairs the tables, whether it repeats the commit or makes another. Invariants 1, 2
+func TestRESTInterrupted(t *testing.T) {
+	catalog := startReference(t)
+	for tables := 1; tables <= 3; tables++ {
+		for _, rows := range []int{3, 5} {
+			f := &faults{tableByTable: true}
+			o := inREST(t, forward(t, catalog, f))(t)
+			l := open(t, o)
+			at := must(t, l, "", 1, 3)
+			var commits atomic.Int64
+			ctx, kill := context.WithCancel(t.Context())
+			f.set(func(_ string, pass func() *httptest.ResponseRecorder) *httptest.ResponseRecorder {
+				if commits.Add(1) > int64(tables) {
+					kill()
+					panic(http.ErrAbortHandler)
+				}
+				return pass()
+			})
+			_, err := put(ctx, l, at, 2, rows)
+			require.Error(t, err)
+			f.set(nil)
+			l = open(t, o)
+			require.Equal(t, at, now(t, l))
+			at = must(t, l, at, 3, 3)
+			same(t, o, 3, fmt.Sprint(tables, " tables, ", rows, " rows"))
+			require.Equal(t, at, now(t, open(t, o)))
+			must(t, l, at, 4, 3)
+			same(t, o, 4, "a commit later")
+		}
+	}
+}
+
+// The token is sent to the catalog only, and is in no message. Invariants 5, 10
+func TestRESTCredentials(t *testing.T) {
+	const secret = "s3cret/+x"
+	var tokens, refused atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		t.Error("a request to another server: ", r.Header)
+	}))
+	defer other.Close()
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/oauth/tokens", func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("client_id") != "me" || r.FormValue("client_secret") != secret || r.FormValue("scope") != "catalog" {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = fmt.Fprintf(w, `{"error": "invalid_client", "error_description": %q}`, r.FormValue("client_secret"))
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"access_token": "token %d", "token_type": "bearer", "expires_in": 3600}`, tokens.Add(1))
+	})
+	mux.HandleFunc("GET /v1/config", func(w http.ResponseWriter, r *http.Request) {
+		switch r.Header.Get("Authorization") {
+		case "Bearer token 1": // it is refused once, so that a new one is needed
+			refused.Add(1)
+			w.WriteHeader(http.StatusUnauthorized)
+		case "Bearer token 2":
+			http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+		default:
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = fmt.Fprintf(w, `{"error": {"message": "no rights for %s", "type": "ForbiddenException"}}`, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
+		}
+	})
+	catalog := httptest.NewServer(mux)
+	defer catalog.Close()
+	opened := func(change func(*Options)) error {
+		o := warehouse(t)
+		o.Catalog = catalog.URL
+		change(&o)
+		_, err := Open(t.Context(), o)
+		require.Error(t, err)
+		require.NotContains(t, err.Error(), secret)
+		return err
+	}
+	require.ErrorContains(t, opened(func(o *Options) { o.Credential = "me:" + secret }), "307")
+	require.EqualValues(t, 1, refused.Load())
+	require.ErrorContains(t, opened(func(o *Options) { o.Token = secret }), "no rights for [redacted]")
+	require.ErrorContains(t, opened(func(o *Options) { o.Credential = "you:" + secret }), "get a token: the server answered 401 Unauthorized invalid_client")
+	require.ErrorContains(t, opened(func(o *Options) { o.Token, o.Catalog = secret, "http://catalog.example" }), "without encryption")
+	require.ErrorContains(t, opened(func(o *Options) { o.Token, o.Catalog = secret, "https://me:"+secret+"@catalog.example" }), "without a user")
+}

@@ -1,0 +1,59 @@
+//go:build iceberg
+
+package iceberg
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+)
+
+// tokens signs the requests to a catalog. Tokens of OAuth2 are renewed before they end, or when the catalog refuses one.
+// The methods accept nil, for a catalog without credentials.
+type tokens struct {
+	fresh func() oauth2.TokenSource // nil: the token cannot be renewed
+
+	mu     sync.Mutex
+	source oauth2.TokenSource
+}
+
+func newTokens(client *http.Client, c *clientcredentials.Config) *tokens {
+	fresh := func() oauth2.TokenSource {
+		return c.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, client))
+	}
+	return &tokens{fresh: fresh, source: fresh()}
+}
+
+func (t *tokens) sign(r *http.Request) error {
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	source := t.source
+	t.mu.Unlock()
+	token, err := source.Token()
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok { // its text contains the server's answer. Invariant 5
+		return fmt.Errorf("get a token: the server answered %s %s", refused.Response.Status, refused.ErrorCode)
+	}
+	if err != nil {
+		return fmt.Errorf("get a token: %w", err)
+	}
+	r.Header.Set("Authorization", "Bearer "+token.AccessToken)
+	return nil
+}
+
+// renew makes the next request get a new token. It returns false if there is only one.
+func (t *tokens) renew() bool {
+	if t == nil || t.fresh == nil {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.source = t.fresh()
+	return true
+}
