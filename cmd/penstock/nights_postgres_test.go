@@ -30,7 +30,8 @@ func TestUnchangedNights(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
 		nights, workspaces = n, 12
 	}
-	to := newPostgresTarget(t, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=20000")
+	// After a checkpoint, the server would write whole pages to the WAL.
+	to := newPostgresTarget(t, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=20000", "checkpoint_timeout=1d")
 	w := newWorlds(t, workspaces)
 	w.configure(t, to.url(), `"*"`, unchangedStreams())
 	sync := func() {

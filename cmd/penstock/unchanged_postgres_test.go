@@ -76,7 +76,8 @@ func unchangedStreams() string {
 // newUnchanged loads streams into Postgres twice, and returns a connection to the tables.
 func newUnchanged(t *testing.T) (*platform, *pgx.Conn) {
 	t.Helper()
-	to := newPostgresTarget(t, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=20000")
+	// After a checkpoint, the server would write whole pages to the WAL.
+	to := newPostgresTarget(t, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=20000", "checkpoint_timeout=1d")
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, unchangedStreams(), to)
 	runAll(t, p)
 	runAll(t, p)
