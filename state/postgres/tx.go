@@ -88,7 +88,7 @@ func (s *Store) runTx(ctx context.Context, update func(pgx.Tx) error) error {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
 	defer cancel()
 	if err := tx.Commit(limited); err != nil {
-		if c := pgerror.Code(err); c != "" && c != pgerror.Shutdown || errors.Is(err, pgx.ErrTxCommitRollback) {
+		if c := pgerror.Code(err); c != "" && !pgerror.Disconnected(err) || errors.Is(err, pgx.ErrTxCommitRollback) {
 			return err
 		}
 		return fmt.Errorf("%w: %w", errUncertain, err)

@@ -47,6 +47,7 @@ type fleet struct {
 	ledger  Ledger
 	name    string
 	busy    bool // an exchange is under way
+	again   bool // after it, another exchange is to follow at once
 	work    sync.WaitGroup
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -86,20 +87,28 @@ func (g *Governor) ShareLedger(ctx context.Context, ledger Ledger, name string) 
 // leaveFleet reports the last requests to the ledger, and gives unused grants back.
 func (g *Governor) leaveFleet() error {
 	f := g.fleet
+	g.mu.Lock() // startExchange holds it too, so no exchange begins after this
 	f.stop()
+	g.mu.Unlock()
 	f.work.Wait()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	g.mu.Lock()
-	for _, l := range f.leases {
-		g.expire(l)
-	}
-	f.leases = nil
+	g.dropLeases()
 	g.mu.Unlock()
 	if err := g.exchange(ctx, leaves); err != nil {
 		return fmt.Errorf("share the rate limit: %w", err)
 	}
 	return nil
+}
+
+// dropLeases gives back all grants. The caller holds g.mu.
+func (g *Governor) dropLeases() {
+	f := g.fleet
+	for _, l := range f.leases {
+		g.expire(l)
+	}
+	f.leases, f.until = nil, 0
 }
 
 // expire gives back a grant that was not used in time. The caller holds g.mu.
@@ -112,6 +121,9 @@ func (g *Governor) expire(l grant) {
 // caller holds g.mu.
 func (g *Governor) leased(now instant, maxWait time.Duration) (got *grant, wait time.Duration, err error) {
 	f := g.fleet
+	if f.suspended() {
+		g.dropLeases()
+	}
 	for len(f.leases) > 0 {
 		l := f.leases[0]
 		if now.before(l.at) {
@@ -149,6 +161,13 @@ func (f *fleet) expiredAfter(at instant) int {
 	return len(f.expired)
 }
 
+// suspended reports whether the machine has slept since the last lease. The governor's clock may have stood still
+// meanwhile, so other workers may have used the time of its grants.
+func (f *fleet) suspended() bool {
+	byClock := time.Now().Round(0).Sub(f.since.Round(0))
+	return (byClock - time.Since(f.since)).Abs() > late
+}
+
 // queueReport keeps a report for the next exchange. Until the ledger has the report, the request counts longer than
 // necessary. So an exchange begins soon, even if no lease is needed. If the gate has changed, the exchange begins at
 // once. The caller holds g.mu.
@@ -157,6 +176,7 @@ func (g *Governor) queueReport(s report, gateChanged bool) {
 	f.reports = append(f.reports, s)
 	switch {
 	case gateChanged:
+		f.again = f.busy // the exchange under way does not carry this report
 		g.startExchange(reportsOnly)
 	case !f.telling:
 		g.planReports()
@@ -215,6 +235,8 @@ func (g *Governor) startExchange(why purpose) {
 		err := g.exchange(ctx, why)
 		g.mu.Lock()
 		f.busy = false
+		again := f.again
+		f.again = false
 		if f.err = err; err == nil {
 			f.failed, f.misses = time.Time{}, 0
 		} else {
@@ -223,6 +245,12 @@ func (g *Governor) startExchange(why purpose) {
 			}
 			f.misses++
 			f.retry = time.Now().Add(exchangeRetry.Wait(f.misses))
+		}
+		switch {
+		case err == nil && again:
+			g.startExchange(reportsOnly)
+		case len(f.reports) > 0 && !f.telling:
+			g.planReports()
 		}
 		g.mu.Unlock()
 		g.poke()
@@ -240,15 +268,21 @@ func (g *Governor) exchange(ctx context.Context, why purpose) error {
 	g.mu.Unlock()
 	var r record
 	var got lease
-	var at time.Time
+	var at, seen time.Time // the time by the ledger's clock, and when that was
 	asked := time.Now()
 	err := f.ledger.ChangeBudget(ctx, f.name, func(clock time.Time, stored []byte) ([]byte, error) {
-		at = clock
+		at, seen = clock, time.Now()
 		now := instant(at.UnixNano())
-		if stored == nil {
+		err := r.load(stored)
+		switch {
+		case stored == nil:
 			r = newRecord(plan)
-		} else if err := r.load(stored); err != nil {
+		case err != nil && joined:
 			return nil, err
+		case err != nil: // another release of penstock has written it
+			r = newRecord(plan)
+			r.advance(now)
+			r.pause(now)
 		}
 		if r.stamp > now.add(clockSlack) {
 			r.turnBack(now)
@@ -258,6 +292,7 @@ func (g *Governor) exchange(ctx context.Context, why purpose) error {
 			r.join(g.id, plan, now)
 		}
 		for _, p := range told {
+			p.at, p.sent = min(p.at, now), min(p.sent, now) // they are later if the ledger's clock was set back
 			r.apply(p)
 		}
 		r.advance(now) // a report may have changed the length of the window
@@ -283,7 +318,13 @@ func (g *Governor) exchange(ctx context.Context, why purpose) error {
 		f.trip = took
 	}
 	f.trip += (took - f.trip) / 8
-	g.setClock(at, asked)
+	before, epoch := g.now(), g.record.gate.epoch
+	switch g.setClock(at, asked, seen); {
+	case g.now() < before.add(-clockSlack):
+		f.leases, f.until = nil, 0 // the ledger's clock was set back, so these instants are far in the future
+	case r.gate.epoch != epoch:
+		g.dropLeases() // a gate has closed since; when it opens, one request goes first
+	}
 	r.spare = nil // the ledger has it
 	*g.record, f.reports = r, f.reports[len(told):]
 	for _, p := range f.reports { // reports during the exchange
@@ -323,16 +364,16 @@ func (f *fleet) keep(got lease) {
 	f.given, f.since = len(f.leases), time.Now()
 	f.taken, f.expired, f.until, f.lead, f.retry = 0, nil, got.until, got.lead, time.Time{}
 	if len(got.grants) == 0 {
-		f.retry = time.Now().Add(got.wait)
+		f.until, f.retry = 0, time.Now().Add(got.wait)
 	}
 }
 
 // setClock sets the governor's clock by the ledger's clock. The ledger's clock showed the time remote, at some moment
-// after this process sent its request at the time sent. The governor's clock must never be ahead, because a grant must
+// after this process sent its request, at the time sent, and before it saw the answer, at the time seen. The governor's clock must never be ahead, because a grant must
 // not be used before its instant. It may be behind by at most the fastest round trip.
-func (g *Governor) setClock(remote time.Time, sent time.Time) {
-	lowest := instant(remote.UnixNano()).add(-time.Since(g.base)) // as if the ledger read its clock just now
-	highest := instant(remote.UnixNano()).add(-sent.Sub(g.base))  // as if the ledger read its clock when the request was sent
+func (g *Governor) setClock(remote, sent, seen time.Time) {
+	lowest := instant(remote.UnixNano()).add(-seen.Sub(g.base))  // as if the ledger read its clock when this process saw the time
+	highest := instant(remote.UnixNano()).add(-sent.Sub(g.base)) // as if the ledger read its clock when the request was sent
 	if origin := instant(g.origin.Load()); origin < lowest || origin > highest {
 		g.origin.Store(int64(lowest))
 	}

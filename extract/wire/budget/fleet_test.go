@@ -15,6 +15,7 @@ import (
 // memoryLedger is a ledger in memory, with its own clock and a delay.
 type memoryLedger struct {
 	trip time.Duration
+	slow time.Duration // how much longer a commit may take
 	off  time.Duration // offset of its clock
 
 	turn chan struct{}
@@ -36,7 +37,7 @@ func newMemoryLedger(trip time.Duration) *memoryLedger {
 
 func (d *memoryLedger) ChangeBudget(ctx context.Context, name string, change func(time.Time, []byte) ([]byte, error)) error {
 	time.Sleep(d.trip/2 + rand.N(d.trip/4+1))
-	defer func() { time.Sleep(d.trip/2 + rand.N(d.trip/4+1)) }()
+	defer func() { time.Sleep(d.trip/2 + rand.N(d.trip/4+1) + rand.N(d.slow+1)) }()
 	d.turn <- struct{}{}
 	defer func() { <-d.turn }()
 	d.mu.Lock()
@@ -218,6 +219,34 @@ func TestFleetBesideOthers(t *testing.T) {
 	}
 }
 
+// The commits of the ledger are slow, some more than others. The limit holds, because the clock of a worker is not late
+// by the time of a commit. // Invariant 4
+func TestFleetWithSlowLedger(t *testing.T) {
+	for _, slow := range []time.Duration{300 * time.Millisecond, 600 * time.Millisecond} {
+		bubble(t, func(t *testing.T) {
+			d := newMemoryLedger(4 * time.Millisecond)
+			d.slow = slow
+			limit := Rate{30, time.Second}
+			l := &link{counter: &slidingWindow{limit: 30, window: time.Second}, latency: 100 * time.Millisecond, jitter: 2 * time.Millisecond, headers: true}
+			begin := time.Now()
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() {
+					g := joinFleet(t, d, Plan{Rate: limit})
+					l.busy(t, g, 8, 3*time.Minute)
+					require.NoError(t, g.Close())
+				})
+			}
+			wg.Wait()
+			used := between(l.Arrivals, begin.Add(time.Minute), begin.Add(3*time.Minute))
+			t.Logf("slow by %s: %d of %d requests", slow, used, 120*limit.Limit)
+			require.Empty(t, l.Refused)
+			require.LessOrEqual(t, maxInWindow(l.Arrivals, time.Second), limit.Limit)
+			require.Greater(t, used, 120*limit.Limit*7/10)
+		})
+	}
+}
+
 // A worker dies with its lease. The requests that it may have sent count as long as the server may count them, and
 // afterwards the others use the whole limit. // Invariant 4
 func TestFleetDeath(t *testing.T) {
@@ -259,4 +288,72 @@ func TestFleetLearns(t *testing.T) {
 		require.Greater(t, used, 1300)
 		require.Less(t, len(l.Refused), 20)
 	})
+}
+
+// The ledger's clock is set back while workers have leases. No worker waits for the old instants.
+func TestFleetClockSetBack(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newMemoryLedger(2 * time.Millisecond)
+		limit := Rate{50, time.Second}
+		l := &link{counter: &slidingWindow{limit: 50, window: time.Second}, latency: 50 * time.Millisecond, headers: true}
+		begin := time.Now()
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				g := joinFleet(t, d, Plan{Rate: limit})
+				l.busy(t, g, 10, 30*time.Second)
+				require.NoError(t, g.Close())
+			})
+		}
+		time.Sleep(10 * time.Second)
+		d.mu.Lock()
+		d.off -= time.Hour
+		d.mu.Unlock()
+		wg.Wait()
+		require.Empty(t, l.Refused)
+		require.LessOrEqual(t, maxInWindow(l.Arrivals, time.Second), limit.Limit)
+		require.Greater(t, between(l.Arrivals, begin.Add(16*time.Second), begin.Add(26*time.Second)), 450)
+	})
+}
+
+// If the limit allows fewer requests than there are workers, the workers take turns.
+func TestFleetTakesTurns(t *testing.T) {
+	for _, limit := range []Rate{{1000, time.Hour}, {54, time.Minute}, {100, time.Minute}} {
+		bubble(t, func(t *testing.T) {
+			d := newMemoryLedger(2 * time.Millisecond)
+			model := &slidingWindow{limit: limit.Limit, window: limit.Window}
+			var wg sync.WaitGroup
+			var lock sync.Mutex
+			counts := make([]int, 4)
+			for i := range counts {
+				wg.Go(func() {
+					g := joinFleet(t, d, Plan{Rate: limit})
+					l := &link{counter: locked{&lock, model}, latency: 200 * time.Millisecond, headers: true}
+					l.busy(t, g, 4, 15*time.Minute)
+					counts[i] = len(l.Arrivals)
+					require.Empty(t, l.Refused)
+					require.NoError(t, g.Close())
+				})
+			}
+			wg.Wait()
+			t.Logf("%s: requests of the workers: %d", limit, counts)
+			even := int(float64(limit.Limit) * (15 * time.Minute).Seconds() / limit.Window.Seconds() / 4)
+			for _, n := range counts {
+				require.Greater(t, n, even*6/10)
+				require.Less(t, n, even*15/10)
+			}
+		})
+	}
+}
+
+// locked is a counter that several links share.
+type locked struct {
+	*sync.Mutex
+	counter
+}
+
+func (c locked) take(now time.Time) (bool, int, time.Time) {
+	c.Lock()
+	defer c.Unlock()
+	return c.counter.take(now)
 }

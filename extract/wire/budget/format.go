@@ -129,7 +129,7 @@ func (r *record) code(c *coder) {
 		if c.reads {
 			r.members = append(r.members, member{})
 		}
-		c.fields(&r.members[i].id, &r.members[i].seen, &r.members[i].need)
+		c.fields(&r.members[i].id, &r.members[i].seen, &r.members[i].last, &r.members[i].need)
 	}
 	c.fields(&r.loose, &r.looseFrom, &r.others)
 	r.codeSpare(c)

@@ -91,13 +91,16 @@ func (r *record) lease(id uint64, now instant, trip time.Duration, n need) lease
 		return lease{wait: min(wait, lastPeriod)}
 	}
 	first := now.add(trip)
-	got := lease{lead: 2*trip + leaseSlack, until: first.add(leasePeriod + 2*trip + leaseSlack)}
+	got := lease{lead: 2*trip + leaseSlack, until: min(first.add(leasePeriod+2*trip+leaseSlack), now.add(mostAhead))}
 	most := mostLeased
 	if !r.limit.certain() {
 		span := max(leaseSpan, leaseTrips*trip)
 		got.lead, got.until, most = 2*trip+leaseSpan/2, first.add(span), n.waiting
 	}
 	r.dropSpare(first)
+	if needy, older := r.needy(id, now); needy > 1 && r.perPeriod() < float64(needy) {
+		return r.leaseInTurn(id, now, first, got, older)
+	}
 	known := len(r.spare) // reserved earlier
 	why := r.reserveSpare(now, first, &got, most)
 	short := why == waitsForAnswers || len(r.spare) >= most
@@ -109,7 +112,63 @@ func (r *record) lease(id uint64, now instant, trip time.Duration, n need) lease
 	if r.loose > 0 && n.second < everything {
 		r.loosen(got.grants, got.until)
 	}
+	r.noteLast(id, got.grants)
 	return got
+}
+
+// perPeriod returns how many requests the limit allows in the time between two exchanges.
+func (r *record) perPeriod() float64 {
+	n, window := r.allowed()
+	return n * leasePeriod.Seconds() / window.Seconds()
+}
+
+// needy returns how many members need grants, and how many of the others got their last grant earlier than this member.
+func (r *record) needy(id uint64, now instant) (needy, older int) {
+	var last instant
+	for _, m := range r.members {
+		if m.id == id {
+			last = m.last
+		}
+	}
+	for _, m := range r.members {
+		if m.need == 0 || now.sub(m.seen) >= needAge {
+			continue
+		}
+		needy++
+		if m.id != id && (m.last < last || m.last == last && m.id < id) {
+			older++
+		}
+	}
+	return needy, older
+}
+
+// leaseInTurn reserves one request, if the limit allows fewer requests in a period than there are members. The members
+// take turns: those that got their last grant earlier come first.
+func (r *record) leaseInTurn(id uint64, now, first instant, got lease, older int) lease {
+	got.wait = min(leasePeriod, lastPeriod)
+	for len(r.spare) <= older {
+		g, again, why := r.reserve(now, first, now.add(mostAhead))
+		if why != "" {
+			if older == 0 {
+				got.wait = min(max(again.sub(now)-mostAhead/2, firstPeriod), lastPeriod)
+			}
+			return lease{wait: got.wait}
+		}
+		r.spare = append(r.spare, g)
+	}
+	got.grants = []grant{r.spare[older]}
+	r.spare = slices.Delete(r.spare, older, older+1)
+	r.noteLast(id, got.grants)
+	return got
+}
+
+// noteLast notes the instant of a member's last grant.
+func (r *record) noteLast(id uint64, grants []grant) {
+	for i := range r.members {
+		if m := &r.members[i]; m.id == id && len(grants) > 0 {
+			m.last = grants[len(grants)-1].at
+		}
+	}
 }
 
 // loosen lets each grant be used until the next one.
@@ -160,7 +219,7 @@ func (r *record) dropSpare(until instant) {
 	})
 }
 
-// takeSpare takes at most n of the reserved requests, evenly spread from one instant to the other. Where other members
+// takeSpare takes about n of the reserved requests, evenly spread from one instant to the other. Where other members
 // have left few, it takes fewer. It does not take many at once instead, because then no callers would wait for them.
 func (r *record) takeSpare(n int, from, until instant) (taken []grant) {
 	left := r.spare[:0]

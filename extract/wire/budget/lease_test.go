@@ -21,6 +21,7 @@ func TestLeases(t *testing.T) {
 		for i := range members {
 			m := &members[i]
 			m.needs, m.due = everything, begin.add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "begin"))*time.Millisecond)
+			m.trip = time.Duration(rapid.OneOf(rapid.IntRange(1, 5), rapid.IntRange(100, 900)).Draw(t, "trip")) * time.Millisecond
 			if rapid.Bool().Draw(t, "needs little") {
 				m.needs = rapid.Int64Range(1, 10).Draw(t, "needs")
 			}
@@ -42,7 +43,7 @@ func TestLeases(t *testing.T) {
 			m.untold = nil
 			n := need{waiting: 3, second: m.needs, held: m.held}
 			r.need(uint64(id+1), n, now)
-			got := r.lease(uint64(id+1), now, 2*time.Millisecond, n)
+			got := r.lease(uint64(id+1), now, m.trip, n)
 			m.held = got.until
 			m.due = max(now.add(max(got.wait, time.Millisecond)), got.until.add(-got.lead)).add(time.Duration(rapid.IntRange(0, 30).Draw(t, "later")) * time.Millisecond)
 			for _, g := range got.grants {
@@ -73,6 +74,7 @@ func TestLeases(t *testing.T) {
 // simulated is a member of the record.
 type simulated struct {
 	needs     int64
+	trip      time.Duration
 	due, held instant
 	untold    []report
 }

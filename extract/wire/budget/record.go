@@ -42,6 +42,7 @@ type record struct {
 type member struct {
 	id   uint64
 	seen instant // last sign of life of the member
+	last instant // of its last grant from a ledger
 	need int64   // grants per second that the member needs from a ledger; see need
 }
 
@@ -273,7 +274,7 @@ func (r *record) shared(id uint64) bool {
 func (r *record) turnBack(now instant) {
 	left := r.gate.until.sub(r.stamp)
 	r.window, r.members, r.spare, r.paced = requestWindow{}, nil, nil, 0
-	r.gate.until, r.gate.probeUntil, r.limit.windowEnds = 0, 0, 0
+	r.gate.until, r.gate.probeUntil, r.limit.windowEnds, r.looseFrom = 0, 0, 0, 0
 	if left > 0 {
 		r.gate.until = now.add(min(left, longestHint))
 	}

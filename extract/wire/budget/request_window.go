@@ -130,7 +130,7 @@ func (l *requestWindow) holds(i instant) bool { return l.bucket(i) >= l.oldest }
 // guardFor returns the guard of a request that was answered after the time elapsed. It also updates the statistics.
 func (l *requestWindow) guardFor(elapsed time.Duration, answered bool, now instant) time.Duration {
 	guard, slack := mostGuard, time.Duration(0)
-	if answered {
+	if answered && elapsed >= 0 { // a negative time means that the clock was set back
 		guard, slack = l.delay(elapsed, now)
 	}
 	guard = min(guard, l.longest())
