@@ -26,7 +26,7 @@ NOID   := -buildid=
 #   - cmd/penstock, because its tests would take half an hour, and cmd/internal/execute, which they test
 # make race skips the tests in SEEDED: they repeat another test with many seeds, or test nothing concurrent.
 RACED  := $(addprefix ./cmd/internal/,deltas execute fleet/... pipeline/... rejects verify) $(addprefix ./cmd/internal/serve/,. access facts receive schedule signal) ./extract ./extract/wire/... ./state/...
-SEEDED := ^(TestServers|TestUnchangedParents|TestSandbox(StoppedOverAndOver|Verify|Drift)|TestAnyStory|TestIncrementalMissesNothing|TestEditedLists|TestSentinel|TestCommitFailsAtEvery|TestReplaceFailsAtEvery|TestReference|TestBackfillProperty|TestEveryStream|TestVolatility|TestMatrix|TestPairsOfReferences|TestTooManyRecordsInAnAnswer|TestFaultBomb|TestKilledAnywhere|TestHostileLists|TestMovingLists|TestLatency|TestConcurrency|TestFirstRun|TestPageOfTooMany|TestRandom(Parent|Incremental)Runs|TestEveryRuleIsNeeded)|Conforms/journal_is_bounded
+SEEDED := ^(TestServers|TestUnchangedParents|TestSandbox(StoppedOverAndOver|Verify|Drift)|TestAnyStory|TestIncrementalMissesNothing|TestEditedLists|TestSentinel|TestCommitFailsAtEvery|TestReplaceFailsAtEvery|TestReference|TestBackfillProperty|TestEveryStream|TestVolatility|TestMatrix|TestPairsOfReferences|TestTooManyRecordsInAnAnswer|TestFaultBomb|TestKilledAnywhere|TestHostileLists|TestMovingLists|TestLatency|TestConcurrency|TestFirstRun|TestPageOfTooMany|TestRandom(Parent|Incremental)Runs|TestEveryRuleIsNeeded|TestLeases|TestFleet(TakesTurns|BesideOthers))|Conforms/journal_is_bounded
 SERVERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/penstock/servers
 
 .DEFAULT_GOAL := help

@@ -203,7 +203,7 @@ func (w *commit) editions(ctx context.Context, locations map[string]string) (out
 func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*edition, error) {
 	want, ours := w.head.tables[t.Name]
 	switch {
-	case at == "" && t.PreviousColumns != nil && !t.Restore:
+	case at == "" && t.PreviousColumns != nil && (!t.Restore || w.spec.Source != ""):
 		return nil, &load.ForeignChange{Table: t.Table, Diff: []string{diffDropped}}
 	case at == "":
 		return newEdition(w.catalog, t, w.spec)

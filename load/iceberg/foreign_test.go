@@ -15,6 +15,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/state"
 )
 
 // foreignSnapshot makes a snapshot with the same files as the current one, as another program might.
@@ -92,4 +93,23 @@ func (bareRoot) Read(context.Context, string) ([]byte, error) { return nil, nil 
 func (f bareRoot) Location(name string) string                { return string(f) + name }
 func (f bareRoot) Name(location string) (name string, ok bool) {
 	return strings.CutPrefix(location, string(f))
+}
+
+// A table that several sources share cannot be restored after another program has dropped it, because a commit has the
+// files of one source only. It must not become empty.
+func TestSharedTableDropped(t *testing.T) {
+	o := warehouse(t)
+	at := map[string]state.Cursor{}
+	for source, rows := range map[string]int{"berlin": 3, "boston": 5} {
+		next, err := put(t.Context(), of(t, open(t, o), source), "", 1, rows)
+		require.NoError(t, err)
+		at[source] = next
+	}
+	require.NoError(t, catalogOf(t, o).commit(t.Context(), []change{{table: "leads", from: located(t, o, "leads")[0]}}))
+	_, err := open(t, o).Accept(t.Context(), "leads")
+	require.ErrorIs(t, err, load.ErrForeignChange)
+	require.ErrorContains(t, err, diffDropped)
+	_, err = put(t.Context(), of(t, open(t, o), "boston"), at["boston"], 1, 5)
+	require.ErrorIs(t, err, load.ErrForeignChange)
+	require.Empty(t, located(t, o, "leads"))
 }

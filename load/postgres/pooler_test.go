@@ -18,6 +18,9 @@ import (
 
 // The suite passes through a PgBouncer in transaction mode.
 func TestPoolerConforms(t *testing.T) {
+	if testing.Short() {
+		t.Skip("TestPooler is the short form")
+	}
 	server := pgtest.Start(t)
 	loadtest.Run(t, driver(server, server.Pooler(t), Options{JSON: "json"}))
 }

@@ -161,7 +161,7 @@ func (f *fleet) expiredAfter(at instant) int {
 	return len(f.expired)
 }
 
-// suspended reports whether the machine has slept since the last lease. The governor's clock may have stood still
+// suspended reports whether the machine has slept since the last lease. The governor's clock may not have run
 // meanwhile, so other workers may have used the time of its grants.
 func (f *fleet) suspended() bool {
 	byClock := time.Now().Round(0).Sub(f.since.Round(0))
