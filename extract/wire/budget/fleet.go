@@ -323,7 +323,7 @@ func (g *Governor) exchange(ctx context.Context, why purpose) error {
 	case g.now() < before.add(-clockSlack):
 		f.leases, f.until = nil, 0 // the ledger's clock was set back, so these instants are far in the future
 	case r.gate.epoch != epoch:
-		g.dropLeases() // a gate has closed since; when it opens, one request goes first
+		g.dropLeases() // another worker has closed the gate
 	}
 	r.spare = nil // the ledger has it
 	*g.record, f.reports = r, f.reports[len(told):]

@@ -185,5 +185,8 @@ func (g *Governor) tell(r *record, s report) {
 	}
 	if g.fleet != nil {
 		g.queueReport(s, r.gate.until != before.until || r.gate.probing != before.probing)
+		if r.gate.epoch != before.epoch { // when the gate opens, one request of all workers goes first
+			g.dropLeases()
+		}
 	}
 }
