@@ -56,6 +56,7 @@ type fleet struct {
 	lead    time.Duration // how long before that the next exchange begins
 	given   int           // grants at the beginning of the last lease
 	since   time.Time     // when that was
+	wall    time.Time     // the same moment by the machine's clock
 	taken   int           // grants that callers have taken since then
 	expired []instant     // when the grants would have counted that expired since the last lease
 	waiting int           // callers that wait for a grant
@@ -121,7 +122,7 @@ func (g *Governor) expire(l grant) {
 // caller holds g.mu.
 func (g *Governor) leased(now instant, maxWait time.Duration) (got *grant, wait time.Duration, err error) {
 	f := g.fleet
-	if f.suspended() {
+	if len(f.leases) > 0 && f.suspended() {
 		g.dropLeases()
 	}
 	for len(f.leases) > 0 {
@@ -164,8 +165,7 @@ func (f *fleet) expiredAfter(at instant) int {
 // suspended reports whether the machine has slept since the last lease. The governor's clock may not have run
 // meanwhile, so other workers may have used the time of its grants.
 func (f *fleet) suspended() bool {
-	byClock := time.Now().Round(0).Sub(f.since.Round(0))
-	return (byClock - time.Since(f.since)).Abs() > late
+	return (time.Now().Round(0).Sub(f.wall) - time.Since(f.since)).Abs() > late
 }
 
 // queueReport keeps a report for the next exchange. Until the ledger has the report, the request counts longer than
@@ -263,31 +263,18 @@ func (g *Governor) exchange(ctx context.Context, why purpose) error {
 	f := g.fleet
 	g.mu.Lock()
 	told, trip, plan, joined := f.reports, f.trip, g.plan, g.joined
-	asks := f.asks(why, g.now())
-	f.asked = time.Now()
+	asks, asked := f.asks(why, g.now()), time.Now()
+	f.asked = asked
 	g.mu.Unlock()
 	var r record
 	var got lease
 	var at, seen time.Time // the time by the ledger's clock, and when that was
-	asked := time.Now()
 	err := f.ledger.ChangeBudget(ctx, f.name, func(clock time.Time, stored []byte) ([]byte, error) {
 		at, seen = clock, time.Now()
 		now := instant(at.UnixNano())
-		err := r.load(stored)
-		switch {
-		case stored == nil:
-			r = newRecord(plan)
-		case err != nil && joined:
+		if err := r.open(stored, plan, joined, now); err != nil {
 			return nil, err
-		case err != nil: // another release of penstock has written it
-			r = newRecord(plan)
-			r.advance(now)
-			r.pause(now)
 		}
-		if r.stamp > now.add(clockSlack) {
-			r.turnBack(now)
-		}
-		r.advance(now)
 		if !joined {
 			r.join(g.id, plan, now)
 		}
@@ -297,11 +284,10 @@ func (g *Governor) exchange(ctx context.Context, why purpose) error {
 		}
 		r.advance(now) // a report may have changed the length of the window
 		r.need(g.id, asks, now)
-		got = lease{}
-		if why == withLease {
+		switch got = (lease{}); why {
+		case withLease:
 			got = r.lease(g.id, now, trip, asks)
-		}
-		if why == leaves {
+		case leaves:
 			r.leave(g.id)
 		}
 		r.stamp = now
@@ -318,22 +304,50 @@ func (g *Governor) exchange(ctx context.Context, why purpose) error {
 		f.trip = took
 	}
 	f.trip += (took - f.trip) / 8
-	before, epoch := g.now(), g.record.gate.epoch
-	switch g.setClock(at, asked, seen); {
-	case g.now() < before.add(-clockSlack):
-		f.leases, f.until = nil, 0 // the ledger's clock was set back, so these instants are far in the future
-	case r.gate.epoch != epoch:
-		g.dropLeases() // another worker has closed the gate
-	}
-	r.spare = nil // the ledger has it
-	*g.record, f.reports = r, f.reports[len(told):]
-	for _, p := range f.reports { // reports during the exchange
-		g.record.apply(p)
-	}
+	before := g.now()
+	g.setClock(at, asked, seen)
+	g.adopt(r, len(told), before)
 	if why == withLease {
 		f.keep(got)
 	}
 	return nil
+}
+
+// open reads the stored record, or begins a new one. A governor that has not joined replaces a record that it cannot read.
+func (r *record) open(stored []byte, plan Plan, joined bool, now instant) error {
+	err := r.load(stored)
+	switch {
+	case stored == nil:
+		*r = newRecord(plan)
+	case err != nil && joined:
+		return err
+	case err != nil: // another release of penstock has written it
+		*r = newRecord(plan)
+		r.advance(now)
+		r.pause(now)
+	}
+	if r.stamp > now.add(clockSlack) {
+		r.turnBack(now)
+	}
+	r.advance(now)
+	return nil
+}
+
+// adopt makes the ledger's record the local copy. The ledger has the first n reports. The governor's clock showed the time
+// before, until it was set. The caller holds g.mu.
+func (g *Governor) adopt(r record, n int, before instant) {
+	f := g.fleet
+	switch {
+	case g.now() < before.add(-clockSlack):
+		f.leases, f.until = nil, 0 // the ledger's clock was set back, so these instants are far in the future
+	case r.gate.epoch != g.record.gate.epoch:
+		g.dropLeases() // another worker has closed the gate
+	}
+	r.unleased = nil // only the ledger needs them
+	*g.record, f.reports = r, f.reports[n:]
+	for _, p := range f.reports { // reports during the exchange
+		g.record.apply(p)
+	}
 }
 
 // asks returns how many grants callers need. If callers took nearly all grants of the last lease, they need as many as
@@ -362,15 +376,16 @@ func (f *fleet) keep(got lease) {
 	f.leases = append(f.leases, got.grants...)
 	slices.SortFunc(f.leases, func(a, b grant) int { return cmp.Compare(a.at, b.at) })
 	f.given, f.since = len(f.leases), time.Now()
+	f.wall = f.since.Round(0)
 	f.taken, f.expired, f.until, f.lead, f.retry = 0, nil, got.until, got.lead, time.Time{}
 	if len(got.grants) == 0 {
 		f.until, f.retry = 0, time.Now().Add(got.wait)
 	}
 }
 
-// setClock sets the governor's clock by the ledger's clock. The ledger's clock showed the time remote, at some moment
-// after this process sent its request, at the time sent, and before it saw the answer, at the time seen. The governor's clock must never be ahead, because a grant must
-// not be used before its instant. It may be behind by at most the fastest round trip.
+// setClock sets the governor's clock by the ledger's clock, which showed the time remote. That was after this process sent
+// its request, at the time sent, and before it saw the answer, at the time seen. The governor's clock must never be ahead,
+// because a grant must not be used before its instant. It may be behind by at most the fastest round trip.
 func (g *Governor) setClock(remote, sent, seen time.Time) {
 	lowest := instant(remote.UnixNano()).add(-seen.Sub(g.base))  // as if the ledger read its clock when this process saw the time
 	highest := instant(remote.UnixNano()).add(-sent.Sub(g.base)) // as if the ledger read its clock when the request was sent

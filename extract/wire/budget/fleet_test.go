@@ -60,6 +60,20 @@ func joinFleet(t *testing.T, d *memoryLedger, p Plan) *Governor {
 	return g
 }
 
+// fleet starts workers, each with callers that send requests for the given span, and returns a function that waits for
+// their end.
+func (l *link) fleet(t *testing.T, d *memoryLedger, p Plan, workers, callers int, span time.Duration) (wait func()) {
+	var wg sync.WaitGroup
+	for range workers {
+		wg.Go(func() {
+			g := joinFleet(t, d, p)
+			l.busy(t, g, callers, span)
+			require.NoError(t, g.Close())
+		})
+	}
+	return wg.Wait
+}
+
 // Workers on several hosts that share a ledger keep one limit, for every way in which the server counts. The short form
 // has each limit and each number of workers. // Invariant 4
 func TestFleet(t *testing.T) {
@@ -81,19 +95,12 @@ func fleetUsesBudget(t *testing.T, model counter, limit Rate, workers int) {
 	d := newMemoryLedger(2 * time.Millisecond)
 	l := &link{counter: model, latency: 200 * time.Millisecond, jitter: 5 * time.Millisecond, headers: true}
 	begin := time.Now()
-	var wg sync.WaitGroup
-	for range workers {
-		wg.Go(func() {
-			g := joinFleet(t, d, Plan{Rate: limit})
-			l.busy(t, g, max(8, limit.Limit/workers/2), 15*limit.Window)
-			require.NoError(t, g.Close())
-		})
-	}
+	wait := l.fleet(t, d, Plan{Rate: limit}, workers, max(8, limit.Limit/workers/2), 15*limit.Window)
 	time.Sleep(time.Until(begin.Add(7 * limit.Window)))
 	exchanges := d.exchanges()
 	time.Sleep(time.Until(begin.Add(14 * limit.Window)))
 	exchanges = d.exchanges() - exchanges
-	wg.Wait()
+	wait()
 	used := float64(between(l.Arrivals, begin.Add(7*limit.Window), begin.Add(14*limit.Window))) / float64(7*limit.Limit)
 	t.Logf("used %.2f%%, %d requests, %d exchanges of %d", 100*used, len(l.Arrivals), exchanges, d.n)
 	require.LessOrEqual(t, float64(exchanges), float64(workers)*(7*limit.Window).Seconds(), "exchanges")
@@ -139,13 +146,13 @@ func TestFleetShares(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newMemoryLedger(2 * time.Millisecond)
 		limit := Rate{100, time.Second}
-		count := &slidingWindow{limit: 100, window: time.Second}
+		count := locked{new(sync.Mutex), &slidingWindow{limit: 100, window: time.Second}}
 		one := &link{counter: count, latency: 200 * time.Millisecond, jitter: 5 * time.Millisecond, headers: true}
 		a, b := joinFleet(t, d, Plan{Rate: limit}), joinFleet(t, d, Plan{Rate: limit})
 		one.busy(t, a, 1, 20*time.Second)
 		require.GreaterOrEqual(t, len(one.Arrivals), 95, "alone, it never waits")
 
-		many := &link{counter: &both{one, count}, latency: 200 * time.Millisecond, jitter: 5 * time.Millisecond, headers: true}
+		many := &link{counter: count, latency: 200 * time.Millisecond, jitter: 5 * time.Millisecond, headers: true}
 		one.Arrivals = nil
 		begin := time.Now()
 		var exchanges int
@@ -170,18 +177,6 @@ func TestFleetShares(t *testing.T) {
 		require.LessOrEqual(t, exchanges, 2*20, "exchanges")
 		require.NoError(t, errors.Join(a.Close(), b.Close()))
 	})
-}
-
-// both is the counter of two links to the same server.
-type both struct {
-	other *link
-	counter
-}
-
-func (c *both) take(now time.Time) (bool, int, time.Time) {
-	c.other.mu.Lock()
-	defer c.other.mu.Unlock()
-	return c.counter.take(now)
 }
 
 // Another program uses a fifth of the limit, and the server states what is left. Workers that share a ledger leave that
@@ -229,15 +224,7 @@ func TestFleetWithSlowLedger(t *testing.T) {
 			limit := Rate{30, time.Second}
 			l := &link{counter: &slidingWindow{limit: 30, window: time.Second}, latency: 100 * time.Millisecond, jitter: 2 * time.Millisecond, headers: true}
 			begin := time.Now()
-			var wg sync.WaitGroup
-			for range 3 {
-				wg.Go(func() {
-					g := joinFleet(t, d, Plan{Rate: limit})
-					l.busy(t, g, 8, 3*time.Minute)
-					require.NoError(t, g.Close())
-				})
-			}
-			wg.Wait()
+			l.fleet(t, d, Plan{Rate: limit}, 3, 8, 3*time.Minute)()
 			used := between(l.Arrivals, begin.Add(time.Minute), begin.Add(3*time.Minute))
 			t.Logf("slow by %s: %d of %d requests", slow, used, 120*limit.Limit)
 			require.Empty(t, l.Refused)
@@ -274,15 +261,7 @@ func TestFleetLearns(t *testing.T) {
 		d := newMemoryLedger(2 * time.Millisecond)
 		l := &link{counter: &slidingWindow{limit: 50, window: time.Second}, latency: 50 * time.Millisecond, headers: true, retry: "1"}
 		begin := time.Now()
-		var wg sync.WaitGroup
-		for range 3 {
-			wg.Go(func() {
-				g := joinFleet(t, d, Plan{})
-				l.busy(t, g, 10, time.Minute)
-				require.NoError(t, g.Close())
-			})
-		}
-		wg.Wait()
+		l.fleet(t, d, Plan{}, 3, 10, time.Minute)()
 		used := between(l.Arrivals, begin.Add(30*time.Second), begin.Add(time.Minute))
 		t.Logf("%d of 1500 requests in 30 seconds, %d refused, %d exchanges", used, len(l.Refused), d.n)
 		require.Greater(t, used, 1300)
@@ -297,19 +276,12 @@ func TestFleetClockSetBack(t *testing.T) {
 		limit := Rate{50, time.Second}
 		l := &link{counter: &slidingWindow{limit: 50, window: time.Second}, latency: 50 * time.Millisecond, headers: true}
 		begin := time.Now()
-		var wg sync.WaitGroup
-		for range 2 {
-			wg.Go(func() {
-				g := joinFleet(t, d, Plan{Rate: limit})
-				l.busy(t, g, 10, 30*time.Second)
-				require.NoError(t, g.Close())
-			})
-		}
+		wait := l.fleet(t, d, Plan{Rate: limit}, 2, 10, 30*time.Second)
 		time.Sleep(10 * time.Second)
 		d.mu.Lock()
 		d.off -= time.Hour
 		d.mu.Unlock()
-		wg.Wait()
+		wait()
 		require.Empty(t, l.Refused)
 		require.LessOrEqual(t, maxInWindow(l.Arrivals, time.Second), limit.Limit)
 		require.Greater(t, between(l.Arrivals, begin.Add(16*time.Second), begin.Add(26*time.Second)), 450)
@@ -321,14 +293,13 @@ func TestFleetTakesTurns(t *testing.T) {
 	for _, limit := range []Rate{{1000, time.Hour}, {54, time.Minute}, {100, time.Minute}} {
 		bubble(t, func(t *testing.T) {
 			d := newMemoryLedger(2 * time.Millisecond)
-			model := &slidingWindow{limit: limit.Limit, window: limit.Window}
+			count := locked{new(sync.Mutex), &slidingWindow{limit: limit.Limit, window: limit.Window}}
 			var wg sync.WaitGroup
-			var lock sync.Mutex
 			counts := make([]int, 4)
 			for i := range counts {
 				wg.Go(func() {
 					g := joinFleet(t, d, Plan{Rate: limit})
-					l := &link{counter: locked{&lock, model}, latency: 200 * time.Millisecond, headers: true}
+					l := &link{counter: count, latency: 200 * time.Millisecond, headers: true}
 					l.busy(t, g, 4, 15*time.Minute)
 					counts[i] = len(l.Arrivals)
 					require.Empty(t, l.Refused)
@@ -356,4 +327,43 @@ func (c locked) take(now time.Time) (bool, int, time.Time) {
 	c.Lock()
 	defer c.Unlock()
 	return c.counter.take(now)
+}
+
+// A worker that begins replaces a record of another release, after a pause. A worker that has joined already sends
+// nothing, because the other release counts in its own way. // Invariant 4
+func TestFleetOtherRelease(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newMemoryLedger(2 * time.Millisecond)
+		limit := Rate{10, time.Second}
+		l := &link{counter: &slidingWindow{limit: 10, window: time.Second}}
+		old := joinFleet(t, d, Plan{Rate: limit})
+		require.NoError(t, l.ask(t, old))
+		time.Sleep(3 * time.Second)
+		spoiled := d.kept[Name(account)]
+		spoiled[0]++
+		require.ErrorContains(t, l.ask(t, old), errOtherVersion.Error())
+		begin := time.Now()
+		young := joinFleet(t, d, Plan{Rate: limit})
+		require.NoError(t, l.ask(t, young))
+		require.GreaterOrEqual(t, time.Since(begin), limit.Window+mostGuard)
+		require.NoError(t, errors.Join(young.Close(), old.Close()))
+	})
+}
+
+// The machine slept, and the governor's clock did not run meanwhile. The old grants are not used. // Invariant 4
+func TestFleetSuspended(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newMemoryLedger(2 * time.Millisecond)
+		l := &link{counter: &slidingWindow{limit: 100, window: time.Second}, headers: true}
+		g := joinFleet(t, d, Plan{Rate: Rate{100, time.Second}})
+		l.busy(t, g, 4, 10*time.Second)
+		g.mu.Lock()
+		require.Greater(t, len(g.fleet.leases), 20)
+		g.fleet.wall = g.fleet.wall.Add(-time.Minute) // the machine's clock has gone on for a minute
+		g.mu.Unlock()
+		before := d.exchanges()
+		require.NoError(t, l.ask(t, g))
+		require.Equal(t, before+1, d.exchanges(), "a new lease")
+		require.NoError(t, g.Close())
+	})
 }

@@ -38,7 +38,7 @@ func (r *record) store(b []byte) []byte {
 
 // load sets r to a stored record.
 func (r *record) load(stored []byte) error {
-	*r = record{members: r.members[:0], spare: r.spare[:0]}
+	*r = record{members: r.members[:0], unleased: r.unleased[:0]}
 	if len(stored) < headLength {
 		return errDamaged
 	}
@@ -132,25 +132,25 @@ func (r *record) code(c *coder) {
 		c.fields(&r.members[i].id, &r.members[i].seen, &r.members[i].last, &r.members[i].need)
 	}
 	c.fields(&r.loose, &r.looseFrom, &r.others)
-	r.codeSpare(c)
+	r.codeUnleased(c)
 }
 
-// codeSpare appends or reads the reserved requests. For each, it has the distance of its instants from those of the one
+// codeUnleased appends or reads the reserved requests. For each, it has the distance of its instants from those of the one
 // before.
-func (r *record) codeSpare(c *coder) {
-	n := len(r.spare)
+func (r *record) codeUnleased(c *coder) {
+	n := len(r.unleased)
 	number(c, &n)
 	var before grant
 	for i := 0; i < n && !c.short; i++ {
 		var g grant
 		if !c.reads {
-			g = r.spare[i]
+			g = r.unleased[i]
 		}
 		at, noted := g.at-before.at, g.noted-before.noted
 		c.fields(&at, &noted, &g.counted)
 		if c.reads {
 			g.at, g.noted = before.at+at, before.noted+noted
-			r.spare = append(r.spare, g)
+			r.unleased = append(r.unleased, g)
 		}
 		before = g
 	}

@@ -24,6 +24,11 @@ func TestFormat(t *testing.T) {
 				s.status, s.sent, s.header = 200+rand.N(350), rand.N(now), hints{left: rand.N(9) - 1, limit: Rate{Limit: rand.N(9)}}
 				r.apply(s)
 			}
+			if rand.N(20) == 0 {
+				id := rand.Uint64N(5)
+				r.need(id, need{waiting: 1, second: rand.Int64N(9)}, now)
+				r.lease(id, now, time.Millisecond, need{waiting: 1 + rand.N(5), second: rand.Int64N(9)})
+			}
 		}
 		r.stamp, r.ahead = now, rand.N(time.Hour)-time.Minute
 		stored := r.store(nil)
@@ -31,6 +36,9 @@ func TestFormat(t *testing.T) {
 		require.NoError(t, again.load(append(stored, 1, 2, 3)))
 		if len(r.members) == 0 {
 			again.members = r.members
+		}
+		if len(r.unleased) == 0 {
+			again.unleased = r.unleased
 		}
 		require.Equal(t, r, again)
 		require.ErrorIs(t, again.load(stored[:rand.N(len(stored))]), errDamaged)

@@ -55,7 +55,7 @@ func (r *record) need(id uint64, n need, now instant) {
 	if loose > r.loose {
 		r.looseFrom = r.paced.add(late) // the requests before that are reserved already
 	}
-	r.loose, r.leased = loose, live > 0 && r.limit.certain()
+	r.loose = loose
 	r.noteOthers(now)
 }
 
@@ -73,7 +73,7 @@ func (r *record) noteOthers(now instant) {
 // allowed returns how many requests a window may have by their planned instants, and the length of the window.
 func (r *record) allowed() (float64, time.Duration) {
 	n, window := r.limit.allowed()
-	if r.leased {
+	if r.limit.certain() {
 		n = min(n, float64(r.limit.rate.Limit)-r.others)
 	}
 	return max(n-float64(r.loose), 1), window
@@ -87,7 +87,7 @@ func (r *record) allowed() (float64, time.Duration) {
 // it refuses those that were under way when the gate closed.
 func (r *record) lease(id uint64, now instant, trip time.Duration, n need) lease {
 	if wait := r.gate.until.sub(now); wait > 0 {
-		r.dropSpare(math.MaxInt64)
+		r.dropUnleased(math.MaxInt64)
 		return lease{wait: min(wait, lastPeriod)}
 	}
 	first := now.add(trip)
@@ -97,15 +97,15 @@ func (r *record) lease(id uint64, now instant, trip time.Duration, n need) lease
 		span := max(leaseSpan, leaseTrips*trip)
 		got.lead, got.until, most = 2*trip+leaseSpan/2, first.add(span), n.waiting
 	}
-	r.dropSpare(first)
+	r.dropUnleased(first)
 	if needy, older := r.needy(id, now); needy > 1 && r.perPeriod() < float64(needy) {
 		return r.leaseInTurn(id, now, first, got, older)
 	}
-	known := len(r.spare) // reserved earlier
-	why := r.reserveSpare(now, first, &got, most)
-	short := why == waitsForAnswers || len(r.spare) >= most
+	known := len(r.unleased) // reserved earlier
+	why := r.reserveAhead(now, first, &got, most)
+	short := why == waitsForAnswers || len(r.unleased) >= most
 	from := min(max(first, n.held), got.until)
-	got.grants = r.takeSpare(r.share(id, from, got.until, r.spare[known:], now), from, got.until)
+	got.grants = r.takeUnleased(r.share(id, from, got.until, r.unleased[known:], now), from, got.until)
 	if short && len(got.grants) > 0 {
 		got.until = got.grants[len(got.grants)-1].at
 	}
@@ -145,19 +145,18 @@ func (r *record) needy(id uint64, now instant) (needy, older int) {
 // leaseInTurn reserves one request, if the limit allows fewer requests in a period than there are members. The members
 // take turns: those that got their last grant earlier come first.
 func (r *record) leaseInTurn(id uint64, now, first instant, got lease, older int) lease {
-	got.wait = min(leasePeriod, lastPeriod)
-	for len(r.spare) <= older {
+	for len(r.unleased) <= older {
 		g, again, why := r.reserve(now, first, now.add(mostAhead))
-		if why != "" {
-			if older == 0 {
-				got.wait = min(max(again.sub(now)-mostAhead/2, firstPeriod), lastPeriod)
-			}
-			return lease{wait: got.wait}
+		switch {
+		case why != "" && older > 0:
+			return lease{wait: leasePeriod}
+		case why != "":
+			return lease{wait: min(max(again.sub(now)-mostAhead/2, firstPeriod), lastPeriod)}
 		}
-		r.spare = append(r.spare, g)
+		r.unleased = append(r.unleased, g)
 	}
-	got.grants = []grant{r.spare[older]}
-	r.spare = slices.Delete(r.spare, older, older+1)
+	got.grants = []grant{r.unleased[older]}
+	r.unleased = slices.Delete(r.unleased, older, older+1)
 	r.noteLast(id, got.grants)
 	return got
 }
@@ -186,17 +185,17 @@ func (r *record) loosen(grants []grant, until instant) {
 	}
 }
 
-// reserveSpare reserves the requests until the lease ends, and at least one, but no more than most.
-func (r *record) reserveSpare(now, first instant, got *lease, most int) (why string) {
+// reserveAhead reserves the requests until the lease ends, and at least one, but no more than most.
+func (r *record) reserveAhead(now, first instant, got *lease, most int) (why string) {
 	latest := now.add(mostAhead)
-	for len(r.spare) < most {
-		if len(r.spare) > 0 {
+	for len(r.unleased) < most {
+		if len(r.unleased) > 0 {
 			latest = min(latest, got.until)
 		}
 		g, again, why := r.reserve(now, first, latest)
 		switch {
 		case why == "":
-			r.spare = append(r.spare, g)
+			r.unleased = append(r.unleased, g)
 			continue
 		case why == waitsForAnswers:
 			got.wait = min(again.sub(now), firstPeriod)
@@ -208,9 +207,9 @@ func (r *record) reserveSpare(now, first instant, got *lease, most int) (why str
 	return ""
 }
 
-// dropSpare gives up the reserved requests before the given instant that no member has leased.
-func (r *record) dropSpare(until instant) {
-	r.spare = slices.DeleteFunc(r.spare, func(g grant) bool {
+// dropUnleased gives up the reserved requests before the given instant that no member has leased.
+func (r *record) dropUnleased(until instant) {
+	r.unleased = slices.DeleteFunc(r.unleased, func(g grant) bool {
 		if g.at >= until {
 			return false
 		}
@@ -219,13 +218,13 @@ func (r *record) dropSpare(until instant) {
 	})
 }
 
-// takeSpare takes about n of the reserved requests, evenly spread from one instant to the other. Where other members
+// takeUnleased takes about n of the reserved requests, evenly spread from one instant to the other. Where other members
 // have left few, it takes fewer. It does not take many at once instead, because then no callers would wait for them.
-func (r *record) takeSpare(n int, from, until instant) (taken []grant) {
-	left := r.spare[:0]
+func (r *record) takeUnleased(n int, from, until instant) (taken []grant) {
+	left := r.unleased[:0]
 	step := until.sub(from) * 95 / 100 / time.Duration(n) // a few are missing
 	next := from
-	for _, g := range r.spare {
+	for _, g := range r.unleased {
 		if g.at < next {
 			left = append(left, g)
 			continue
@@ -233,7 +232,7 @@ func (r *record) takeSpare(n int, from, until instant) (taken []grant) {
 		taken = append(taken, g)
 		next = max(next.add(step), g.at.add(step/2))
 	}
-	r.spare = left
+	r.unleased = left
 	return taken
 }
 

@@ -23,18 +23,17 @@ type record struct {
 	stamp instant       // time of the last change
 	ahead time.Duration // for a record in a file: how far its clock is ahead of the machine's clock
 
-	window  requestWindow
-	limit   limitEstimate
-	gate    breaker
-	paced   instant // instant of the last request, on the clock of pace
-	sent    uint64
-	refused uint64
-	members []member
-	spare   []grant // reserved requests that no member has leased, in the order of their instants
+	window   requestWindow
+	limit    limitEstimate
+	gate     breaker
+	paced    instant // instant of the last request, on the clock of pace
+	sent     uint64
+	refused  uint64
+	members  []member
+	unleased []grant // reserved requests that no member has leased, in the order of their instants
 
 	loose     int     // members whose grants are loose; see need
 	looseFrom instant // grants before this instant are not
-	leased    bool    // during an exchange: leases are long
 	others    float64 // requests of a window that are left to other programs; see noteOthers
 }
 
@@ -273,7 +272,7 @@ func (r *record) shared(id uint64) bool {
 // length.
 func (r *record) turnBack(now instant) {
 	left := r.gate.until.sub(r.stamp)
-	r.window, r.members, r.spare, r.paced = requestWindow{}, nil, nil, 0
+	r.window, r.members, r.unleased, r.paced = requestWindow{}, nil, nil, 0
 	r.gate.until, r.gate.probeUntil, r.limit.windowEnds, r.looseFrom = 0, 0, 0, 0
 	if left > 0 {
 		r.gate.until = now.add(min(left, longestHint))
