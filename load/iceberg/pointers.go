@@ -181,6 +181,7 @@ func (p *pointers) prepare(ctx context.Context, c *change, file string) error {
 
 func (p *pointers) atomic() bool { return true }
 
+// Close closes the connections to the database.
 func (p *pointers) Close() error { return p.db.Close() }
 
 // commit changes all pointers in one transaction, or none. Each pointer must still have the value that it had when the

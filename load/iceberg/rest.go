@@ -192,6 +192,7 @@ func (r *restCatalog) prepare(context.Context, *change, string) error { return n
 
 func (r *restCatalog) atomic() bool { return false }
 
+// Close closes the connections to the catalog.
 func (r *restCatalog) Close() error {
 	r.client.http.CloseIdleConnections()
 	return nil

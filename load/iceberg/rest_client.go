@@ -47,6 +47,7 @@ type statusError struct {
 	message string
 }
 
+// Error has the status and the message of the catalog, without secrets.
 func (e *statusError) Error() string {
 	return fmt.Sprintf("the catalog answered %d %s: %s", e.status, cmp.Or(e.kind, http.StatusText(e.status)), e.message)
 }

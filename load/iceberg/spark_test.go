@@ -5,6 +5,7 @@ package iceberg
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -137,6 +139,7 @@ func TestSparkMaintains(t *testing.T) {
 			if n != 3 {
 				s.sql(t, sparkExpire, name)
 			}
+			aged(t, o.Path)
 			s.sql(t, "CALL penstock.system.remove_orphan_files(table => 'penstock.penstock.%s', older_than => TIMESTAMP '2020-01-01 00:00:00')", name)
 		}
 		require.Equal(t, batchOf(n, n+2), s.leads(t))
@@ -184,6 +187,15 @@ func TestSparkWrites(t *testing.T) {
 		at = must(t, l, at, n, 3)
 		require.Equal(t, batchOf(n, 3), s.leads(t), c.statements)
 	}
+}
+
+// aged makes all files look old, because Spark does not remove new ones as orphans.
+func aged(t *testing.T, dir string) {
+	t.Helper()
+	long := time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC)
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		return errors.Join(err, os.Chtimes(path, long, long))
+	}))
 }
 
 func now(t *testing.T, l *parquet.Lake) state.Cursor {
