@@ -31,6 +31,13 @@ func (d *memoryLedger) exchanges() int {
 	return d.n
 }
 
+// spoil changes the version of a stored limit.
+func (d *memoryLedger) spoil(name string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.kept[name][0]++
+}
+
 func newMemoryLedger(trip time.Duration) *memoryLedger {
 	return &memoryLedger{trip: trip, off: -3 * time.Hour, turn: make(chan struct{}, 1), kept: map[string][]byte{}}
 }
@@ -339,8 +346,7 @@ func TestFleetOtherRelease(t *testing.T) {
 		old := joinFleet(t, d, Plan{Rate: limit})
 		require.NoError(t, l.ask(t, old))
 		time.Sleep(3 * time.Second)
-		spoiled := d.kept[Name(account)]
-		spoiled[0]++
+		d.spoil(Name(account))
 		require.ErrorContains(t, l.ask(t, old), errOtherVersion.Error())
 		begin := time.Now()
 		young := joinFleet(t, d, Plan{Rate: limit})
