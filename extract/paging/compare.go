@@ -16,8 +16,9 @@ const (
 	OtherRecords
 )
 
-// Compare says how page b differs from page a. If b repeats only some records of a, it returns OtherRecords: if records
-// are added between two requests, other records move to the next page.
+// Compare says how page b differs from page a. If b has some records of a and also other records, Compare returns
+// OtherRecords. Then b may be the next page: if a record is added between two requests, the last records of a move to
+// the next page.
 func Compare(a, b Hashes) Likeness {
 	switch {
 	case a.N == b.N && Sum(a.Keys) == Sum(b.Keys):
@@ -74,8 +75,8 @@ func sorted(keys []uint64) []uint64 {
 // differ by chance.
 const LeastRenamed = 5
 
-// Renamed reports whether b has the keys of a, but other content in every record. Then the source may restart its ids
-// on each page.
+// Renamed reports whether b has the keys of a, but other content in every record. Then the ids of the source may begin
+// again on each page.
 func Renamed(a, b Hashes) bool {
 	if b.N < LeastRenamed || len(a.Content) != a.N || len(b.Content) != b.N {
 		return false
@@ -106,7 +107,7 @@ func Renamed(a, b Hashes) bool {
 // maxRenamed limits, roughly, how many records [Renamed] compares. // Invariant 6
 const maxRenamed = 1 << 16
 
-// sampleRate returns a bit mask that selects records by the hash of their key: those with hash & mask == 0.
+// sampleRate returns a bit mask. A record belongs to the sample if hash & mask == 0, where hash is the hash of its key.
 func sampleRate(keys []uint64) uint64 {
 	rate := uint64(1)<<max(0, bits.Len(uint(len(keys)))-bits.Len(uint(maxRenamed))) - 1
 	n := 0
@@ -121,7 +122,7 @@ func sampleRate(keys []uint64) uint64 {
 	return rate
 }
 
-// Sum returns one hash of all keys. It depends on their number, not on their order.
+// Sum returns one hash of all keys. The order of the keys does not matter, but repeated keys count.
 func Sum(keys []uint64) uint64 {
 	h := uint64(len(keys))
 	for _, k := range keys {
@@ -130,7 +131,7 @@ func Sum(keys []uint64) uint64 {
 	return h
 }
 
-// Round reports whether n may be a page size, so that a list of n records may have been cut.
+// Round reports whether n is a usual page size. The server may have cut a list with exactly n records.
 func Round(n int) bool {
 	switch n {
 	case 10, 15, 20, 25, 30, 40:

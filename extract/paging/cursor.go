@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// cursor sends a token that the answer states: {"next_cursor": "x"}.
+// cursor requests the next page with a token from the answer: cursor=x after {"next_cursor": "x"}.
 type cursor struct{ parameter }
 
 // Type implements [Pager].
@@ -27,12 +27,12 @@ func (g cursor) Candidates(e *evidence) []Candidate {
 }
 
 // Describe implements [Pager].
-func (cursor) Describe(at Position) string { return "the page after a " + at.Param } // the value may be long
+func (cursor) Describe(at Position) string { return "the page after a " + at.Param } // not the value, which may be long
 
 // NeedsNext implements [Pager].
 func (cursor) NeedsNext(string) bool { return true }
 
-// Judge rejects a list that returns other records on every reading, although its token does not change.
+// Judge rejects a list whose token does not change, although each reading returns other records.
 func (g cursor) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
 	if t.Like == OtherRecords && t.Page.Signals.Token == t.Candidate.at.At {
 		// The page states its own token. Either it is the last page, or the server ignores the parameter and returns
@@ -48,7 +48,7 @@ func (g cursor) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
 	return g.parameter.Judge(ctx, p, t)
 }
 
-// Confirm tests a parameter that returned no records after the last record.
+// Confirm tests a parameter again if its second page was empty.
 func (g cursor) Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, err error) {
 	if t.Like == NoRecords && t.Candidate.pager != Pager(link{}) {
 		return g.acceptsEmpty(ctx, p, t.Candidate)
@@ -103,8 +103,8 @@ func withoutNext(name string) string {
 	return ""
 }
 
-// acceptsEmpty tests a cursor parameter that returned no records after the last record. After the first record, it
-// must return the first page without that record.
+// acceptsEmpty tests a cursor parameter that returned no records for the id of the last record. For the id of the first
+// record, it must return the first page without that record.
 func (cursor) acceptsEmpty(ctx context.Context, p *Probe, c Candidate) (accepted bool, err error) {
 	if p.First.N == 1 {
 		filters, err := p.filters(ctx)
@@ -122,8 +122,9 @@ func (cursor) acceptsEmpty(ctx context.Context, p *Probe, c Candidate) (accepted
 	return p.lacksFirstRecord(ctx, st)
 }
 
-// lacksFirstRecord reports whether an answer is the first page without its first record. If the first page has only
-// one record, the answer is empty. Then the server must not treat unknown parameters as filters.
+// lacksFirstRecord reports whether an answer is the first page without its first record. If the first page has only one
+// record, the answer must be empty. An empty answer proves nothing if the server treats unknown parameters as filters,
+// so lacksFirstRecord then returns false.
 func (p *Probe) lacksFirstRecord(ctx context.Context, st *Page) (bool, error) {
 	keys, got := p.First.Keys, st.Keys
 	if len(keys) > 1 {

@@ -15,8 +15,9 @@ var (
 	errEmptyPages = fmt.Errorf("the list announces more records, but %d pages in a row were empty", maxEmptyPages)
 )
 
-// Decide uses the strongest evidence in the answer. That is, in this order: the user's configuration, a flag or token
-// for more, a next link, the number of the last page, the total. Without evidence, only a probe can decide.
+// Decide says what comes after a page with n records. It uses the strongest evidence, in this order: the user's
+// configuration, a flag or token for more records, a next link, the number of the last page, the total. Without
+// evidence, only a probe can decide.
 func (p *Progress) Decide(at Position, n int, lastID string, s Signals) (Continuation, error) {
 	if p.Stated { // the configured paging overrides signals of other kinds
 		s = s.of(p.Hint.Type)
@@ -24,7 +25,7 @@ func (p *Progress) Decide(at Position, n int, lastID string, s Signals) (Continu
 	if err := p.account(at, n, s); err != nil {
 		return Continuation{}, err
 	}
-	// A convention says that the list has one page, but now the list announces more. So its paging is learned again.
+	// The convention says that the list has one page. If the list now announces more, its paging is learned again.
 	grown := p.Settled && p.Hint.Type == "none"
 	guess := at.Kind == KindNone && (!p.Settled || grown) && !p.statesPages()
 	page := p.page(at)
@@ -42,7 +43,7 @@ func (p *Progress) Decide(at Position, n int, lastID string, s Signals) (Continu
 	case n == 0 && s.More != Yes && (at.Kind == KindLink || p.Hint.Type == "link" && at.Kind != KindNone && s.Total < 0 && p.Settled) && (s.Next == nil || p.EmptyPages > 1):
 		return Continuation{Rule: RuleEmptyPage}, nil // the link leads to no records
 	case s.Token != "" && jsondoc.DigitsOnly(s.Token) && n == 0 && s.More == unstated && p.EmptyPages > 1:
-		return Continuation{Rule: RuleEmptyPage}, nil // the list states the number of a next page even at its end
+		return Continuation{Rule: RuleEmptyPage}, nil // some lists state the number of a next page even on their last page
 	case s.Token != "" && s.ranged:
 		return Continuation{Next: Position{Kind: KindRange, At: s.Token}, Open: guess && p.Cautious}, nil
 	case s.Token != "":
@@ -58,7 +59,7 @@ func (p *Progress) Decide(at Position, n int, lastID string, s Signals) (Continu
 	case s.opaque:
 		return Continuation{Open: guess}, p.noNext(guess)
 	case p.Settled && s.More != Yes && pagerOf(p.Hint.Type).NeedsNext(p.Hint.Page):
-		return Continuation{Rule: RuleNoNext}, nil // a list paged by tokens or links ends when there is none
+		return Continuation{Rule: RuleNoNext}, nil // a list paged by tokens or links ends with an answer that has none
 	case s.More == Yes, s.LastPage >= 0 && page < last && at.Kind != KindOffset && !(at.Kind == KindNone && n == 0 && s.LastPage <= 1):
 		next, ok := p.Onward(at, n, lastID, s)
 		if !ok && !guess {
@@ -107,14 +108,14 @@ func (p *Progress) account(at Position, n int, s Signals) error {
 	return nil
 }
 
-// indexed reports whether s.lastPage is the index of the last page, counted from 0, and not the number of pages. If
-// it were the number of pages, they could not hold all records.
+// indexed reports whether s.LastPage is the index of the last page, counted from 0, and not the number of pages. It is
+// the index if so many pages could not hold all records.
 func (p *Progress) indexed(s Signals, n int) bool {
 	step := max(p.Step, int64(n))
 	return p.Zero && step > 0 && s.LastPage*step < s.Total
 }
 
-// Onward returns the position after a page that states no next one.
+// Onward returns the position after a page whose answer does not state the next position.
 func (p *Progress) Onward(at Position, n int, lastID string, s Signals) (next Position, ok bool) {
 	hint := pagerOf(p.Hint.Type)
 	known := p.Computes()
@@ -137,8 +138,8 @@ func (p *Progress) Onward(at Position, n int, lastID string, s Signals) (next Po
 	return p.PageAt(at, p.page(at)+1), s.More != Yes
 }
 
-// count decides if the answer states only a total, or nothing. If the total equals the number of records on the first
-// page, it may count only that page.
+// count decides for an answer that states only a total, or nothing about pages. A total that equals the number of
+// records on the first page may count only that page.
 func (p *Progress) count(at Position, n int, lastID string, s Signals) Continuation {
 	next, ok := p.Onward(at, n, lastID, s)
 	full := s.Total >= 0 && p.Rows == s.Total
@@ -152,7 +153,7 @@ func (p *Progress) count(at Position, n int, lastID string, s Signals) Continuat
 		}
 		return Continuation{Next: next, Rule: RuleEmptyPage, Open: true}
 	case full && (at.Kind == KindPage || at.Kind == KindOffset || at.Kind == KindCursor && p.Hint.Type == "since_id") && n > 0 && int64(max(n, s.records)) >= p.Step && ok:
-		return Continuation{Next: next} // the total may be too low; the page after a full one shows whether it is
+		return Continuation{Next: next} // the total may be too low; the next page shows whether there are more records
 	case full && (at.Kind != KindNone || n == 0):
 		return Continuation{Rule: RuleTotal}
 	case n == 0 && p.ended(at) && (!p.within(next, p.Total) || p.EmptyPages >= maxEmptyPages), !ok:
@@ -161,11 +162,11 @@ func (p *Progress) count(at Position, n int, lastID string, s Signals) Continuat
 	return Continuation{Next: next}
 }
 
-// maxUneven is how many consecutive empty pages end a list if a page before was not full. Some servers cut the list
+// maxUneven is how many consecutive empty pages end a list if an earlier page was not full. Some servers cut the list
 // into pages first, and then remove the records that the user may not see.
 const maxUneven = 5
 
-// ended reports whether an empty page is the end of the list. An empty first page always is the end, and so is an empty
+// ended reports whether an empty page is the end of the list. An empty first page is always the end. So is an empty
 // page that was requested by cursor. Any other empty page is the end only after other empty pages.
 func (p *Progress) ended(at Position) bool {
 	switch {
@@ -194,10 +195,10 @@ func (p *Progress) Following(at Position) (Position, bool) {
 	return at.pager().Following(at, p)
 }
 
-// Computes reports whether the known way of paging needs no statement of the answers.
+// Computes reports whether the next position can be computed without signals in the answers.
 func (p *Progress) Computes() bool { return pagerOf(p.Hint.Type).Traits().Computes }
 
-// of removes the signals of other kinds of paging than typ, the configured one.
+// of removes the signals that do not belong to typ, the configured kind of paging.
 func (s Signals) of(typ string) Signals {
 	switch {
 	case pagerOf(typ).Traits().Computes:

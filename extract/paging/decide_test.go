@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If the stated total is reached with a full page, the next page is requested. A page is full if it has as many records
-// as the first one, or more, also if its records were read one by one.
+// If the stated total is reached with a full page, the pass requests the next page. A page is full if it has at least
+// as many records as the first page. This also holds if its records were read one by one.
 func TestFullPageAtTheTotal(t *testing.T) {
 	for name, c := range map[string]struct {
 		n, records int

@@ -9,29 +9,29 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// evidence is what candidates are chosen by: the first page of a list, and what earlier answers showed.
+// evidence is what is known when candidates are chosen: the first page of a list, and what earlier answers showed.
 type evidence struct {
 	list     List
-	s        *schemas.Stream // of the list; probes change its Pagination, which takes effect with the next request
+	s        *schemas.Stream // stream of the list; probes change its Pagination for the next request
 	progress *Progress
 	First    *Page
 	lastID   string // id of the last record of the first page
 
 	server   attitude
-	takes    []string // parameters whose values the server refused, so it knows the parameters
+	takes    []string // parameters that the server knows, because it refused only their values
 	fromZero bool     // with one of the parameters, page 1 is not the first page
 }
 
 // attitude is how the server treats parameters that it does not know.
 type attitude struct {
-	controlled bool     // a request with noParameter was sent; no server knows this parameter
+	controlled bool     // a request was sent with noParameter, which no server knows
 	answers    bool     // the server answered noParameter
 	lenient    bool     // the server ignored noParameter
-	refuses    bool     // the server refuses or filters by them, so each candidate takes a request of its own
-	strange    []string // words of the refusal of noParameter
+	refuses    bool     // the server refuses them or uses them as filters, so each candidate needs its own request
+	strange    []string // words of the message that refused noParameter
 }
 
-// named returns the candidates of a pager for some parameters.
+// named returns the candidates of a pager for the parameters with these names.
 func (e *evidence) named(g Pager, names []string) []Candidate {
 	var out []Candidate
 	for _, name := range names {
@@ -56,7 +56,7 @@ func (e *evidence) fixed(name string) bool {
 	})
 }
 
-// withMember returns candidates that send the value of a member of the last record.
+// withMember returns candidates that send the value of a member of the last record, such as its time.
 func (e *evidence) withMember(g Pager, names []string, field, value string) []Candidate {
 	var out []Candidate
 	for _, name := range names {
@@ -84,7 +84,7 @@ func (e *evidence) identity() (field, value string) {
 	return field, value
 }
 
-// identityOf prefers the shortest name: id to owner_id.
+// identityOf prefers the shortest name. For example, it prefers id to owner_id.
 func identityOf(rows []records.Row) (field, value string) {
 	for _, name := range records.Fields(rows) {
 		low := strings.ToLower(name)

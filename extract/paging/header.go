@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// header sends a Range header: items=10-19, or the token that the answer states in a header.
+// header requests the next page with a Range header. Its value is a range like items=10-19, or a token that the answer
+// has in a header.
 type header struct{ parameter }
 
 // Type implements [Pager].
@@ -15,7 +16,7 @@ func (header) Type() string { return string(KindRange) }
 // Traits implements [Pager].
 func (header) Traits() Traits { return Traits{Computes: true} }
 
-// Candidates returns the range that the headers of the first page lead to.
+// Candidates returns the next range. It follows from the headers of the first page.
 func (g header) Candidates(e *evidence) []Candidate {
 	switch s := e.First.Signals; {
 	case s.Token != "" && s.ranged:

@@ -4,7 +4,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// keyset sends the id of the last record: starting_after=17.
+// keyset requests the next page with the id of the last record: starting_after=17.
 type keyset struct{ parameter }
 
 // Type implements [Pager].
@@ -13,7 +13,7 @@ func (keyset) Type() string { return "since_id" }
 // Traits implements [Pager].
 func (keyset) Traits() Traits { return Traits{Computes: true, Blind: true} }
 
-// Candidates returns requests with the id of the last record. If the key is unknown, they send the value of a member
+// Candidates returns requests with the id of the last record. If the key is unknown, it takes the value of a member
 // that is named like an id.
 func (g keyset) Candidates(e *evidence) []Candidate {
 	names := schemas.Paging().Parameters(schemas.ParamSince)

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// link follows a link to the next page. It sends one parameter of the link, or all.
+// link follows a link to the next page. It sends only one parameter of the link, or all of them.
 type link struct{ parameter }
 
 // Type implements [Pager].
@@ -133,8 +133,8 @@ func (p *Progress) linked(q url.Values) (Position, bool) {
 	return Position{}, false
 }
 
-// needsAll reports whether the server returns records only if it gets all parameters of the next link. One of
-// the parameters returned none.
+// needsAll is called after a single parameter of the next link returned no records. It reports whether the server
+// returns records for all parameters of the link together.
 func (link) needsAll(ctx context.Context, p *Probe, c Candidate) (bool, error) {
 	all := link{}.Candidates(&p.evidence)
 	if len(all) == 0 || c.at.Kind == KindLink || all[len(all)-1].at.Kind != KindLink {

@@ -9,13 +9,14 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// moment sends the time of the last record: created_before=2026-11-21. Several records may have the same time.
+// moment requests the next page with the time of the last record: created_before=2026-11-21. Several records may have
+// the same time.
 type moment struct{ keyset }
 
 // Traits implements [Pager].
 func (moment) Traits() Traits { return Traits{Computes: true} }
 
-// Candidates returns the parameters for each time field in whose order the first page is.
+// Candidates returns the parameters for each time field by which the first page is sorted.
 func (g moment) Candidates(e *evidence) []Candidate { return slices.Concat(g.groups(e)...) }
 
 // Judge rejects a parameter that leads to no other records, or with which paging could lose records unnoticed.
@@ -66,8 +67,8 @@ func (moment) safe(p *Probe, st *Page) bool {
 
 const maxMomentFields = 4
 
-// momentFields returns the fields whose times are in order. Times of change come last: they equal the times of
-// creation until a user changes a record.
+// momentFields returns the time fields by which the rows are sorted. Times of change come last, because a list sorted
+// by creation time also looks sorted by them until a user changes a record.
 func momentFields(rows []records.Row) []string {
 	all := slices.DeleteFunc(records.TimeFields(rows), func(field string) bool { return records.Trend(rows, field) == records.Uneven })
 	slices.SortStableFunc(all, func(a, b string) int { return timePriority(a) - timePriority(b) })

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// offset asks for pages by the index of their first record: offset=20.
+// offset requests pages by the index of their first record: offset=20.
 type offset struct{ parameter }
 
 // Type implements [Pager].
@@ -81,9 +81,9 @@ func (p *Progress) offset(at Position, n int, s Signals) Position {
 	return Position{Kind: KindOffset, Param: at.or(KindOffset, p.Named("offset", "offset")), At: strconv.FormatInt(from+by, 10)}
 }
 
-// findOrigin finds out whether offsets are counted from 1. If they are, offset 1 returns the first page. If a record is
-// inserted meanwhile, offset 1 may return the first page too, so the first page must be unchanged. If offset 1 returns
-// no record of the first page, the parameter counts pages from 0.
+// findOrigin finds out whether offsets are counted from 1. If they are, offset 1 returns the first page. But a record
+// that is inserted between the requests has the same effect, so findOrigin reads the first page again and requires that
+// it is unchanged. If offset 1 returns no record of the first page, the parameter counts pages from 0.
 func (g offset) findOrigin(ctx context.Context, p *Probe, c Candidate) error {
 	for range maxReread {
 		st, like, err := p.request(ctx, Position{Kind: KindPage, Param: c.at.Param, At: "1"})
@@ -98,7 +98,7 @@ func (g offset) findOrigin(ctx context.Context, p *Probe, c Candidate) error {
 			p.list.Release(st)
 		}
 		if st == nil && p.First.Signals.offset != 1 || st != nil && !slices.Equal(st.Keys, p.First.Keys) {
-			return nil // the order must be the same too
+			return nil // the records must also be in the same order
 		}
 		moved, err := p.Again(ctx)
 		if err != nil {
@@ -178,8 +178,8 @@ func (offset) countsPages(ctx context.Context, p *Probe, c Candidate) (accepted 
 	return err == nil, err
 }
 
-// sharesNone reports whether st has no record of the first page. The first page must have several records. If st is
-// the answer for the next number, then the numbers count pages, not records.
+// sharesNone reports whether st has no record of the first page, if that page has several records. If st is the answer
+// for the next number, the result true shows that numbers count pages, not records.
 func (p *Probe) sharesNone(st *Page) bool {
 	return p.First.N > 1 && !slices.ContainsFunc(st.Keys, func(k uint64) bool { return slices.Contains(p.First.Keys, k) })
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// page asks for pages by number: page=2.
+// page requests pages by number: page=2.
 type page struct{ parameter }
 
 // Type implements [Pager].
@@ -60,8 +60,8 @@ func (g page) Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, er
 	return true, nil
 }
 
-// readsNumber finds out whether a list with an empty second page uses the page number. If it does, the first
-// page's number returns the first page again, or page 1 returns a second page. A server that treats unknown
+// readsNumber finds out whether the server uses the page number, if page 2 was empty. If it does, the number of the
+// first page, 1 or 0, returns the first page again, or page 1 returns a second page. A server that treats unknown
 // parameters as filters returns no records for any number.
 func (page) readsNumber(ctx context.Context, p *Probe, c Candidate) (bool, error) {
 	for _, number := range []string{"1", "0"} {

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Pager is one way in which lists continue. A new pager needs three things: a file with a type that embeds [parameter],
-// a line in pagers, and an entry in schemas/paging/vocabulary.yaml.
+// Pager is one way of paging. A new pager needs three things: a file with a type that embeds [parameter], a line in
+// pagers, and an entry in schemas/paging/vocabulary.yaml.
 type Pager interface {
 	// Type is the name of the pager in the vocabulary and in the configuration. Positions of this [Kind] belong to it.
 	Type() string
@@ -18,13 +18,15 @@ type Pager interface {
 	// Candidates returns the requests that may return the second page, the likeliest first.
 	Candidates(e *evidence) []Candidate
 
-	// Second returns the position of the second page for a parameter. At is "" if the first page does not show it.
+	// Second returns the position of the second page for a parameter. The member At of the position is "" if the first
+	// page does not show it.
 	Second(e *evidence, param string) Position
 
 	// Next returns the position after a page. The result ok is false if the page does not show that position.
 	Next(at Position, l Last, p *Progress) (next Position, ok bool)
 
-	// Following returns the position after a position whose page was not read yet, so that both are requested at once.
+	// Following returns the position after at, before the page at this position is read. So both pages can be requested at
+	// once.
 	Following(at Position, p *Progress) (next Position, ok bool)
 
 	// Judge says what the answer to a candidate means.
@@ -46,8 +48,8 @@ type Pager interface {
 
 // Traits say how a pager differs from other pagers.
 type Traits struct {
-	Computes bool // Next needs nothing that the answer states
-	Blind    bool // candidates are tried even if nothing in the first page announces more records
+	Computes bool // Next needs no signals in the answer
+	Blind    bool // candidates are tried even if the first page does not announce more records
 	Counts   bool // positions are numbers of pages or records
 }
 
@@ -58,7 +60,7 @@ type Last struct {
 	Signals Signals
 }
 
-// parameter has what most pagers share: the position is the value of one parameter.
+// parameter is the common part of most pagers: the position is the value of one parameter.
 type parameter struct{}
 
 // Type implements [Pager].
@@ -81,7 +83,7 @@ func (parameter) Next(Position, Last, *Progress) (Position, bool) { return Posit
 // Following implements [Pager].
 func (parameter) Following(Position, *Progress) (Position, bool) { return Position{}, false }
 
-// Judge accepts other records. It accepts no records if the list may end there.
+// Judge accepts an answer with other records. It accepts an empty answer if the list may end there.
 func (parameter) Judge(_ context.Context, p *Probe, t Trial) (Verdict, error) {
 	switch {
 	case t.Like == OtherRecords:
@@ -144,7 +146,7 @@ const (
 	Rejected Verdict = iota
 	Accepted         // the parameter may be right; the answer is not the second page
 	Second           // the answer is the second page
-	Done             // everything was decided by further probes
+	Done             // further probes have decided everything
 )
 
 // echoed returns the parameter that an answer names, if it is one of the usual ones.

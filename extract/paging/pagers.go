@@ -29,7 +29,7 @@ func (at Position) Valid() bool {
 	case KindPage, KindOffset, KindCursor, KindLink, KindRange:
 		return at.pager().Valid(at)
 	}
-	return false // not every type of a pager is a kind: ids are cursors
+	return false // not every type of a pager is a kind: positions of since_id are cursors
 }
 
 // Send sets the parameters that request the position. The result ranged is the value of the Range header, or "".

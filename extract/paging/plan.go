@@ -50,7 +50,7 @@ func (e *evidence) stated() [][]Candidate {
 	return all
 }
 
-// counted returns the candidates of [Traits].Blind pagers.
+// counted returns the candidates of the pagers with [Traits].Blind, the likeliest first.
 func (e *evidence) counted() [][]Candidate {
 	s := e.First.Signals
 	pages, offsets, since := page{}.Candidates(e), offset{}.Candidates(e), keyset{}.Candidates(e)
@@ -66,7 +66,7 @@ func (e *evidence) counted() [][]Candidate {
 	return append(groups, e.others()...)
 }
 
-// others returns the candidates of the [Traits].Blind pagers for which counted has no order.
+// others returns the candidates of the pagers with [Traits].Blind that counted does not name.
 func (e *evidence) others() [][]Candidate {
 	var groups [][]Candidate
 	for _, g := range pagers {

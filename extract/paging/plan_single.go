@@ -26,7 +26,7 @@ var (
 	nextOffsetOrder = searchOrder{{"offset", 6}, {"token", 9}, {"offset", 5}, {"token", 20}, {"page", 5}}
 )
 
-// beforeOthers is how many entries of the order come before the pagers that have no place in it.
+// beforeOthers is how many entries of the order come before the pagers that the order does not name.
 const beforeOthers = 4
 
 func (e *evidence) oneByOne(tokens []Candidate) [][]Candidate {

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Probe finds out how a list continues after its first page. It tries parameters, and accepts the one that
-// returns other records. If none does, the first page is the whole list.
+// Probe finds out how a list continues after its first page. It tries parameters, and accepts the first one that
+// returns other records. If no parameter does, the first page is the whole list.
 type Probe struct {
 	evidence
 
@@ -33,7 +33,7 @@ type Probe struct {
 	refusedInBody string // the last parameter that the server refused in the body of a POST
 	lastContent   uint64 // hash of the first page's content at its last reading
 	triedAlone    map[Position]bool
-	known         bool // the last parameter returned the first page again
+	known         bool // the server knows the last parameter: it returned the first page again
 }
 
 const maxReread = 3
@@ -83,8 +83,8 @@ func (p *Probe) Again(ctx context.Context) (moved bool, err error) {
 
 const noParameter = "no_such_parameter"
 
-// control sends a parameter that no server knows. If the server refuses it, or treats it as a filter, the next
-// requests try one candidate each.
+// control sends a parameter that no server knows. If the server refuses it, or treats it as a filter, each further
+// request tries only one candidate.
 func (p *Probe) control(ctx context.Context) error {
 	p.server.controlled = true
 	st, like, err := p.request(ctx, Position{Extra: noParameter + "=1", Placed: true})
@@ -117,8 +117,8 @@ func (p *Probe) place(at Position) Position {
 	return at
 }
 
-// knowsParameter reports whether the server refused only the value. That is so if the server accepts an unknown
-// parameter, or refuses it with another message.
+// knowsParameter reports whether the server knows a refused parameter, and refused only its value. The server knows it
+// if it accepts an unknown parameter, or refuses an unknown parameter with another message.
 func (p *Probe) knowsParameter() bool {
 	return p.server.controlled && (p.server.answers || !slices.Equal(p.words, p.server.strange))
 }
@@ -180,7 +180,7 @@ func (p *Probe) noteTried(what, result string) {
 	p.Tried = append(p.Tried, what+": "+wire.Excerpt(result))
 }
 
-// Unexplained returns the error of a list that may be longer than what the probes can read. // Invariant 14
+// Unexplained returns the error for a list that may have more records than the probes can read. // Invariant 14
 func (p *Probe) Unexplained(what string) error {
 	return &UnexplainedError{Seen: what, Tried: p.Tried}
 }

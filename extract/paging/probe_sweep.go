@@ -110,8 +110,8 @@ func (e *evidence) Everything() []string {
 	return []string{flat.Encode(), nested.Encode()}
 }
 
-// pageOne returns the parameters that request page 1. They detect a list of two pages that are numbered from 0. If
-// that list repeats its first page after its end, page 2 looks like an ignored parameter.
+// pageOne returns the parameters that request page 1. They detect a list with the two pages 0 and 1. If such a list
+// answers page 2 with its first page, it looks as if it ignored the parameter. Page 1 shows that it does not.
 func (e *evidence) pageOne() string {
 	one := make(Query)
 	for _, name := range schemas.Paging().Parameters(schemas.ParamPage) {

@@ -5,8 +5,9 @@ import (
 	"fmt"
 )
 
-// decideUnpaged decides about a list that states nothing about pages and that no parameter continues. If the list
-// reacted to a parameter, the first page may be a part of it, so decideUnpaged tries larger page sizes.
+// decideUnpaged decides about a list that states nothing about pages, if no parameter returned a second page. If the
+// list reacted to a parameter, the first page may be only a part of the list. Then decideUnpaged tries larger page
+// sizes.
 func (p *Probe) decideUnpaged(ctx context.Context) error {
 	if p.reacted {
 		if done, err := p.findLargerSize(ctx); done || err != nil {
@@ -24,8 +25,8 @@ func (p *Probe) decideUnpaged(ctx context.Context) error {
 	return p.refuseAtLimit()
 }
 
-// refuseAtLimit returns an error if a list without pages has exactly as many records as requested: the server may
-// have cut it.
+// refuseAtLimit returns an error if a list without pages has exactly as many records as requested. The server may have
+// cut such a list.
 func (p *Probe) refuseAtLimit() error {
 	if hint := p.s.Pagination; (hint.Type == "" || hint.Type == "none") && hint.Size != "" && hint.Limit >= LargestPage && p.First.N == hint.Limit {
 		return p.Unexplained(fmt.Sprintf("the list has as many records as requested, %d, and may have more", hint.Limit))
@@ -33,8 +34,8 @@ func (p *Probe) refuseAtLimit() error {
 	return nil
 }
 
-// lowerSize lowers the requested page size to the number of records that the server returned. The server counts pages
-// by that number.
+// lowerSize lowers the requested page size to the number of records that the server returned. This number is the real
+// size of the server's pages.
 func (p *Probe) lowerSize(ctx context.Context) error {
 	hint := &p.s.Pagination
 	if n := p.First.N; hint.Size != "" && n > 0 && n < hint.Limit {

@@ -12,7 +12,7 @@ type Continuation struct {
 	Next Position
 	Rule string // one of the Rule constants at the end, otherwise ""
 
-	// Open reports that only a probe shows how the list continues. Then Next is the likeliest position, and Rule
+	// Open reports that only a probe can show how the list continues. Then Next is the likeliest position, and Rule
 	// applies if Next is wrong.
 	Open bool
 }
@@ -22,7 +22,7 @@ type Progress struct {
 	Hint      schemas.Pagination
 	Settled   bool
 	Stated    bool // the user configured the paging, so nothing else is tried
-	Announces bool // other lists of this endpoint announce further pages, so this one may have them without saying so
+	Announces bool // other lists of this endpoint announce further pages; this list may have some without announcing them
 	Cautious  bool // likely positions are probed even if a wrong one would be noticed later
 	Rows      int64
 
@@ -37,7 +37,7 @@ type Progress struct {
 }
 
 // within reports whether the position is before the end of the list. It assumes that all pages are as large as the
-// first.
+// first page.
 func (p *Progress) within(at Position, total int64) bool {
 	if p.Step == 0 || total <= 0 || !at.Counts() {
 		return false

@@ -40,7 +40,7 @@ func Refused(err error) bool {
 	return false
 }
 
-// RefutedError is a failure of the server that only this probe causes.
+// RefutedError is an error of the server that only this probe causes.
 type RefutedError struct{ Fault *wire.Error }
 
 // Error returns the text of the server's error.
@@ -51,7 +51,7 @@ func (e *RefutedError) Unwrap() error { return e.Fault }
 
 var errorWords = regexp.MustCompile(`(?i)something went wrong|server error|malformed utf-?8`)
 
-// FailsOnData reports whether an error looks like a failure on certain data, not like a server in trouble.
+// FailsOnData reports whether an error looks as if the server fails only on certain records, not on all requests.
 func FailsOnData(e *wire.Error) bool {
 	switch {
 	case e.Status == http.StatusInternalServerError:
@@ -72,7 +72,7 @@ func wordsWithout(text string, omitted ...string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return slices.Contains(omitted, w) })
 }
 
-// UnexplainedError says that the list may be longer than what the probes can read.
+// UnexplainedError says that the list may have more records than the probes can read.
 type UnexplainedError struct {
 	Seen  string   // what the probes saw
 	Tried []string // rejected candidates, each with the reason

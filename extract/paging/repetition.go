@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Repetition recognizes pages and records that came before. The zero value has seen no page.
+// Repetition recognizes pages and records that it has seen before. The zero value has seen no page.
 type Repetition struct {
 	seen      map[uint64]bool // fingerprints of pages
 	before    []uint64        // keys of the previous page, sorted
@@ -13,15 +13,15 @@ type Repetition struct {
 	hasEqual  bool            // a page held two records with the same content
 }
 
-// Repeated counts records of a page that came before.
+// Repeated counts the records of a page that are repeated.
 type Repeated struct {
 	Overlap int // records that were also on the page before
 	Alike   int // records without a key that seem to be repeated
 	Doubled int // records that were twice on the page
 }
 
-// Check counts the repeated records of a page. It returns an error if the page has only records of the page before, or
-// repeats an earlier page.
+// Check counts the repeated records of a page. It returns an error if the page repeats an earlier page, or if all its
+// records were also on the page before.
 func (r *Repetition) Check(keys []uint64, keyed bool, pages int) (d Repeated, err error) {
 	if len(keys) == 0 {
 		return d, nil
@@ -51,9 +51,9 @@ func (r *Repetition) Check(keys []uint64, keyed bool, pages int) (d Repeated, er
 	return d, nil
 }
 
-// alike counts records without a key that were also on the page before or on the first page. If a page holds two equal
-// records, records may be equal by chance. Then a page counts only if at least two records, and at least half of them,
-// are repeated.
+// alike counts records without a key that were also on the page before or on the first page. If a page of this list had
+// two equal records, records may be equal by chance. Then alike counts only if at least two records, and at least half
+// of the page, are repeated.
 func (r *Repetition) alike(now []uint64, doubled, overlap, pages int) int {
 	r.hasEqual = r.hasEqual || doubled > 0
 	if pages == 1 {

@@ -22,7 +22,7 @@ func (p *Probe) group(ctx context.Context, g []Candidate, silent bool) (done boo
 			if done, err := p.search(ctx, part, silent, false); done || err != nil {
 				return done, err
 			}
-			if p.server.refuses != refuses { // parameters are now tried one by one, in another order
+			if p.server.refuses != refuses { // now parameters are tried one by one, in another order
 				p.s.Pagination.Query = before
 				return false, nil
 			}
@@ -46,8 +46,8 @@ func splitNested(g []Candidate) [][]Candidate {
 	return [][]Candidate{flat, nested}
 }
 
-// search looks for the candidate that changes the list. It sends several candidates in one request, and then each half
-// of them. If reacts is true, one of the candidates is known to change the list.
+// search looks for the candidate that changes the list. It sends several candidates in one request. If the list
+// changes, it searches each half of them. If reacts is true, one of the candidates is known to change the list.
 func (p *Probe) search(ctx context.Context, g []Candidate, silent, reacts bool) (done bool, err error) {
 	if len(g) > 2 && !p.server.refuses {
 		if !reacts {
@@ -89,8 +89,8 @@ func (p *Probe) search(ctx context.Context, g []Candidate, silent, reacts bool) 
 	return false, nil
 }
 
-// tryOne tries one candidate. If the server refuses several parameters in one request, it requests page 1 before page
-// 2. The answer shows whether the server knows the parameter, and whether pages are numbered from 0.
+// tryOne tries one candidate. If the server refuses several parameters in one request, tryOne requests page 1 before
+// page 2. The answer to page 1 shows whether the server knows the parameter, and whether pages are numbered from 0.
 func (p *Probe) tryOne(ctx context.Context, c Candidate, silent bool) (done bool, err error) {
 	second := c.at.Kind == KindPage && c.at.At == "2" && p.First.Signals.Page < 0
 	if !p.server.refuses || !second || p.triedAlone[p.place(c.at)] {
@@ -141,9 +141,9 @@ func (p *Probe) tryTogether(ctx context.Context, g []Candidate) (like Likeness, 
 	return like, false, nil
 }
 
-// Limits for the requests that search for the paging parameter. maxSearch is for a list that announces more.
-// maxSingleSearch applies if each parameter takes a request of its own. maxSilentSearch is for a list that announces
-// nothing, so that the first page is probably all of it.
+// Limits for the requests that search for the paging parameter. maxSearch is for a list that announces more records.
+// maxSingleSearch is for a server that needs a separate request for each parameter. maxSilentSearch is for a list that
+// announces nothing. Its first page is probably the whole list.
 const (
 	maxSearch       = 34
 	maxSingleSearch = 44
@@ -177,7 +177,7 @@ func (p *Probe) Run(ctx context.Context) error {
 		}
 		if hint := p.progress.Hint; hint.Type == "none" && p.progress.Settled && p.server.refuses && !Round(p.First.N) {
 			p.reacted = false
-			return p.decideUnpaged(ctx) // everything was tried when the convention was learned
+			return p.decideUnpaged(ctx) // all parameters were tried when the convention was learned
 		}
 	}
 	if done, err := p.tryGroups(ctx, silent); done || err != nil {
@@ -203,8 +203,8 @@ func (p *Probe) tryShrink(ctx context.Context) error {
 	return err
 }
 
-// tryGroups tries the groups of candidates. Once the server refuses requests with several parameters, the groups are
-// different, so tryGroups starts again.
+// tryGroups tries the groups of candidates. When the server begins to refuse requests with several parameters, the
+// groups change, and tryGroups starts again.
 func (p *Probe) tryGroups(ctx context.Context, silent bool) (done bool, err error) {
 	for {
 		refuses := p.server.refuses
@@ -252,8 +252,8 @@ func (p *Probe) try(ctx context.Context, c Candidate, silent bool) (done bool, e
 	return accepted, err
 }
 
-// refusal judges a parameter whose value the server refuses. If the server knows the parameter, the list may have
-// only one page, or two pages that are numbered from 0.
+// refusal judges a parameter whose value the server refuses. If the server knows the parameter, the list may have only
+// one page, or only the pages 0 and 1.
 func (p *Probe) refusal(ctx context.Context, c Candidate, silent, refused bool) (accepted bool, err error) {
 	numbered := c.at.Kind == KindPage && refused && (silent || p.First.Signals.Page < 0)
 	if !p.server.controlled && (numbered || p.refused > 1) {
@@ -282,8 +282,8 @@ func (p *Probe) refusal(ctx context.Context, c Candidate, silent, refused bool) 
 	return accepted, err
 }
 
-// noteBodyParameters detects that the server reads parameters in the body only. That is so if the server refuses a
-// parameter in the body, and ignores the same parameter in the query.
+// noteBodyParameters detects a server that reads parameters only in the body. Such a server refuses a parameter in the
+// body, and ignores the same parameter in the query.
 func (p *Probe) noteBodyParameters(param string, refused bool, like Likeness) {
 	switch {
 	case !p.s.Pagination.Query:

@@ -21,10 +21,10 @@ type Signals struct {
 	More    tristate
 	Linked  bool // the answer has a member for the next link, possibly null
 	Next    url.Values
-	opaque  bool // the answer has a next link without parameters
+	opaque  bool // the next link has no parameters
 	Tokened bool // the answer has a member for the next token, possibly null
 	Token   string
-	tokenAt string // pointer of a token from unread; otherwise ""
+	tokenAt string // JSON pointer of a token that AdoptToken took from Unread; otherwise ""
 	ranged  bool   // the token is the value of a Range header
 
 	Bound     string // a total that is only a lower bound, as text; "" for none
@@ -39,8 +39,8 @@ type Signals struct {
 
 var NoSignals = Signals{Total: -1, LastPage: -1, Page: -1, offset: -1, Limit: -1, Remaining: -1}
 
-// Limits for the data beside the records, which may have any size. A token of a request has at most maxUnreadBytes.
-// // Invariant 6
+// Limits for the data beside the records. An answer may have any amount of it. A token in a request has at most
+// maxUnreadBytes. // Invariant 6
 const (
 	maxUnread      = 1000
 	maxUnreadBytes = 64 << 10
@@ -85,8 +85,8 @@ const (
 	No
 )
 
-// AdoptToken takes an unread text as the token of the next page: "x" in {"additional": {"next_cursor": "x"}}. A text
-// that is the same on every page is no token, unless it is the token of this page.
+// AdoptToken takes an unread text as the token of the next page, such as "x" in {"additional": {"next_cursor": "x"}}. A
+// text that is the same on every page is not a token, unless this page was requested with it.
 func (s *Signals) AdoptToken(at Position, constant map[string]bool) {
 	if s.Tokened || s.Linked || s.More == No {
 		return
@@ -100,7 +100,8 @@ func (s *Signals) AdoptToken(at Position, constant map[string]bool) {
 	s.Unread = slices.Delete(slices.Clone(s.Unread), i, i+1)
 }
 
-// Doubts returns the unread signals, without numbers that the records explain.
+// Doubts returns the unread signals. It leaves out numbers up to rows, because they may count the records that were
+// read.
 func (s *Signals) Doubts(rows int64) []Unread {
 	return slices.DeleteFunc(slices.Clone(s.Unread), func(u Unread) bool { return u.Number >= 0 && u.Number <= rows })
 }

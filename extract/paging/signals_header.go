@@ -39,7 +39,7 @@ func (r *signalReader) header(h http.Header) {
 		if !slices.ContainsFunc(relations, leadsOn) {
 			continue
 		}
-		if strings.Contains(plain, "results=false") { // the server always sends such a link; this one leads to no records
+		if strings.Contains(plain, "results=false") { // the link leads to no records; some servers send such a link at the end
 			s.More = No
 			continue
 		}

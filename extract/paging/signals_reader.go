@@ -35,7 +35,7 @@ func (r *signalReader) object(v jsondoc.Value, pointer string, in scope) {
 	if in.next {
 		r.parameters(v, before)
 	}
-	if numbered { // in other objects, these names have other meanings
+	if numbered { // elsewhere, these names have other meanings
 		r.number(r.d.Get(v, "number"), &r.s.Page)
 		r.number(r.d.Get(v, "size"), &r.s.Limit)
 		if r.d.Get(v, "size").OK() {
@@ -53,8 +53,8 @@ func (r *signalReader) lowerBound(v jsondoc.Value, pointer string) {
 	}
 }
 
-// parameters takes the members without a role as the parameters of the next page, for example of {"continue":
-// {"apcontinue": …}}. Then they are neither tokens nor unread signals.
+// parameters reads an object whose members are the parameters of the next page, such as {"continue": {"apcontinue":
+// …}}. Then the members are neither tokens nor unread signals.
 func (r *signalReader) parameters(v jsondoc.Value, before Signals) {
 	params, unknown := url.Values{}, false
 	for raw, m := range r.d.Members(v) {
@@ -241,8 +241,9 @@ func ReadSignals(d *jsondoc.Doc, f records.Found, n int, h http.Header, status i
 
 func lastName(tokens []string) string { return jsondoc.Unescape(tokens[len(tokens)-1]) }
 
-// settle derives signals from others. If unread signals were dropped, it adds one signal in their place. Its value is a
-// number larger than any number of records. A text would be ignored if it were the same on every page.
+// settle derives signals from other signals. If too many unread signals were dropped, settle adds one signal in their
+// place. Its value is a number that is larger than any number of records. A text would not work, because a text that is
+// the same on every page is ignored.
 func (s *Signals) settle() {
 	if s.Remaining > 0 && s.More == unstated {
 		s.More = Yes

@@ -62,8 +62,8 @@ func (r *signalReader) doubt(role schemas.Role, name string, v jsondoc.Value, po
 	r.s.addUnread(Unread{Pointer: pointer, Value: r.plain(v), Number: number, name: r.tokenAt(name, v, in)})
 }
 
-// tokenAt returns the name of a text that may be the token of the next page. A number is never a token, because it
-// may count anything.
+// tokenAt returns the name of a text that may be the token of the next page. A number is never taken as a token,
+// because it may be a count.
 func (r *signalReader) tokenAt(name string, v jsondoc.Value, in scope) named {
 	t := r.plain(v)
 	switch {

@@ -102,7 +102,7 @@ type scope struct {
 	top     bool // the records are in this object, at any depth
 	total   bool // the object holds a total: {"value": 87, "relation": "eq"}
 	next    bool // the object describes the next page: {"href": …}, {"cursor": …}
-	ignored bool // only statements about missing records count
+	ignored bool // the object is ignored, except statements that records are missing
 	depth   int
 }
 

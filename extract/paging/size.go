@@ -38,7 +38,8 @@ func SizeNames(hint schemas.Pagination, s Signals) []string {
 	return slices.DeleteFunc(all, func(name string) bool { return nestsPage(name, hint.Page) || nestsPage(hint.Page, name) })
 }
 
-// nestsPage reports whether a is a member of b: page[size] is a member of page. A request with both is invalid.
+// nestsPage reports whether a is a member of b. For example, page[size] is a member of page. A request with both is
+// invalid.
 func nestsPage(a, b string) bool {
 	in, _, ok := strings.Cut(a, "[")
 	return ok && in == b
@@ -53,9 +54,9 @@ func CutBracket(name string) (in, member string, ok bool) {
 // LargestPage is the largest page size that is requested.
 const LargestPage = 1000
 
-// FindSize finds the parameter that sets the page size. It sends all parameters in one request, in groups, and each
-// group has its own size. All sizes are smaller than the first page. So the number of returned records identifies the
-// group. Further requests search the group.
+// FindSize finds the parameter that sets the page size. One request has all parameters. They are in groups, and each
+// group has its own size, such as limit=1 and per_page=2. All sizes are smaller than the first page. So the number of
+// returned records identifies the group. Further requests search this group.
 func FindSize(ctx context.Context, l List, st *Page, names []string) (found, evidence, refuted []string, err error) {
 	few := names[:min(len(names), 4)]
 	if st.N < 4 {

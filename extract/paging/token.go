@@ -8,13 +8,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// token sends a member of the last record that is named like a token: {"id": 17, "cursor": "x"}.
+// token requests the next page with a member of the last record that is named like a token: {"id": 17, "cursor": "x"}.
 type token struct{ keyset }
 
 // Traits implements [Pager].
 func (token) Traits() Traits { return Traits{Computes: true} }
 
-// Candidates returns the parameters for each such member.
+// Candidates returns the parameters for each member that is named like a token.
 func (g token) Candidates(e *evidence) []Candidate { return slices.Concat(g.groups(e)...) }
 
 // groups returns the candidates in the order in which they are tried. Each of the likeliest parameters of a member is
