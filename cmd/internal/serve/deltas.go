@@ -62,8 +62,8 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// apply applies the events that have arrived. It returns the time after which it must be called again; a negative
-// time means at the next event.
+// apply applies the events that have arrived. It returns how long to wait before the next call. A negative value
+// means: wait for the next event.
 func (w *worker) apply(ctx context.Context, p Pipeline) time.Duration {
 	if p.Deltas == nil {
 		return -1

@@ -48,12 +48,12 @@ func TestDeltas(t *testing.T) {
 			return pipeline.Report{Status: pipeline.StatusComplete}, nil
 		}
 		r.start(p)
-		require.Len(t, at(), 1, "what an earlier process has left")
+		require.Len(t, at(), 1, "events that an earlier process has left are applied at once")
 		time.Sleep(10 * time.Second)
 		r.d.Received("main")
 		r.d.Received("other")
 		time.Sleep(time.Minute)
-		require.Equal(t, []time.Duration{0, 10 * time.Second, 15 * time.Second, 15*time.Second + applyPause}, at()[:4], "its run's end has it look again")
+		require.Equal(t, []time.Duration{0, 10 * time.Second, 15 * time.Second, 15*time.Second + applyPause}, at()[:4], "events are applied again when the run has ended")
 		mu.Lock()
 		require.Equal(t, []string{"crm.deals"}, orders[0].Streams)
 		require.Equal(t, TriggerRefresh, orders[0].Trigger)
@@ -66,13 +66,13 @@ func TestDeltas(t *testing.T) {
 		require.Error(t, seen[DeltasApplied](r)[4].Err)
 		before := len(at())
 		time.Sleep(applyRetry)
-		require.Len(t, at(), before+1, "an error is tried again")
+		require.Len(t, at(), before+1, "events are applied again after an error")
 
 		r.d.Reload = func(context.Context) ([]Pipeline, error) { return []Pipeline{p}, nil }
 		require.NoError(t, r.d.ReloadNow(t.Context()))
 		synctest.Wait()
 		mu.Lock()
-		require.Equal(t, 1, closed, "what the old definition had open")
+		require.Equal(t, 1, closed, "the old definition is closed")
 		mu.Unlock()
 		r.stop()
 		require.Equal(t, 2, closed)

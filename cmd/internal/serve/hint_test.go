@@ -44,7 +44,7 @@ func TestHintsAreBounded(t *testing.T) {
 					require.Empty(t, at)
 					return
 				}
-				require.Len(t, at, 11, "at once, every minute, and once for the last")
+				require.Len(t, at, 11, "one run at once, one each minute, and one for the last delivery")
 				for i := 1; i < len(at); i++ {
 					require.GreaterOrEqual(t, at[i].Sub(at[i-1]), time.Minute)
 				}
@@ -53,8 +53,9 @@ func TestHintsAreBounded(t *testing.T) {
 	}
 }
 
-// A run of another process refuses the run that a hint causes. The hint is not lost: the streams are read after that
-// run. There are few attempts, and scheduled runs do not wait for them. // Invariant 3
+// The run that a hint causes cannot begin, because another process has a run under way. The hint is not lost: the
+// streams are read after the other run. There are few attempts, and scheduled runs do not wait for them.
+// Invariant 3
 func TestRefusedHintIsKept(t *testing.T) {
 	for name, refusal := range map[string]error{"locked": fmt.Errorf("begin: %w", state.ErrLocked), "units": fmt.Errorf("plan: %w", state.ErrUnderWay)} {
 		t.Run(name, func(t *testing.T) {

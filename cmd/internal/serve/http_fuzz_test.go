@@ -192,13 +192,13 @@ func FuzzSurface(f *testing.F) {
 		w := httptest.NewRecorder()
 		s.handler.ServeHTTP(w, r.WithContext(ctx))
 		s.judge(t, v, r, w)
-		require.LessOrEqual(t, in.read, receive.MaxBody+64<<10, "the body is read on")
+		require.LessOrEqual(t, in.read, receive.MaxBody+64<<10, "the server must stop reading a body that is too large")
 		after := s.standing(t)
 		if v.role != access.Operate || v.session && r.Header.Get("Sec-Fetch-Site") == "cross-site" || r.Method == "GET" || r.Method == "HEAD" {
-			require.Equal(t, before.effects, after.effects, "%s may change nothing", v.name)
+			require.Equal(t, before.effects, after.effects, "a request of %s must change nothing", v.name)
 		}
 		if v.role == "" {
-			require.Equal(t, before, after, "%s leaves a trace", v.name)
+			require.Equal(t, before, after, "a request of %s must leave no record", v.name)
 		}
 	})
 }
@@ -276,7 +276,7 @@ func (s *surface) judge(t *testing.T, v visitor, r *http.Request, w *httptest.Re
 	}
 }
 
-// TestSurfaceLetsVisitorsIn is the control of FuzzSurface: visitors who may do something can do it.
+// TestSurfaceLetsVisitorsIn is the opposite of FuzzSurface: each visitor can do everything that its role allows.
 func TestSurfaceLetsVisitorsIn(t *testing.T) {
 	s, visitors := newSurface(t)
 	for i, v := range visitors {

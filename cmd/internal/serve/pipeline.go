@@ -93,15 +93,15 @@ type Pipeline struct {
 	// when the whole run has ended.
 	Planned bool
 
-	// Await returns when all work of a run has ended, or ctx has ended. It ends work that cannot be done any more. It may be
-	// nil. The daemon calls it with a run that another process has begun and that refuses a run of this pipeline: if that
-	// process has ended, no other process may look after the run.
+	// Await returns when all work of a run has ended, or ctx has ended. It ends work that no process can do any more. It
+	// may be nil. The daemon calls it if a run of this pipeline cannot begin because a run that another process has begun
+	// is still under way. If that process has ended, perhaps no other process finishes its run.
 	Await func(ctx context.Context, run string)
 
 	// Deltas applies the events that have arrived and are ready. It may be nil. The daemon calls it soon after an event
 	// arrives. Calls of Deltas do not overlap each other. Unless Concurrent is set, they do not overlap calls of Run
-	// either. The argument refused has streams of earlier [Deltas].Refresh: their run could not begin, because another
-	// run was under way. The daemon requests that run again.
+	// either. The argument refused has streams that an earlier result listed in [Deltas].Refresh. Their run could not
+	// begin, because another run was under way. The daemon requests their run again.
 	Deltas     func(ctx context.Context, refused []string) (Deltas, error)
 	Concurrent bool   // Deltas and Run may run at the same time, because they coordinate their commits
 	Close      func() // called after the last call of Deltas; may be nil

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sharedJournal is a journal in which another process has begun the run other, until it is "". It also has a slot of a
-// process that was killed.
+// sharedJournal is a journal that another process uses too. While other is not "", it is the id of a run that the
+// other process has begun. orphan is a slot whose process was killed.
 type sharedJournal struct {
 	state.Journal
 	mu     sync.Mutex
@@ -70,8 +70,8 @@ func (j *sharedJournal) Orphans(context.Context, string) (all []state.SlotRecord
 	return all, nil
 }
 
-// A run that was begun by a process that has ended refuses a slot. The daemon reports it once and looks after the run, so
-// that the slot begins. // Invariant 15
+// A slot cannot begin, because another process has begun a run and has then ended. The daemon reports this once. It
+// calls Await, which ends the other run, and then the slot begins. // Invariant 15
 func TestOtherRunEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -89,7 +89,7 @@ func TestOtherRunEnds(t *testing.T) {
 		time.Sleep(65 * time.Minute)
 		require.Equal(t, []string{"01:00 waiting "}, told(r.slots("p")))
 		late := seen[RunLate](r)
-		require.Len(t, late, 1, "one for a slot")
+		require.Len(t, late, 1, "one notice per slot")
 		require.Equal(t, "run r1 was still in progress", late[0].Why)
 		require.Empty(t, seen[RunStarted](r))
 		time.Sleep(6 * time.Minute)
@@ -99,8 +99,8 @@ func TestOtherRunEnds(t *testing.T) {
 	})
 }
 
-// A refused run leaves no record and no notice that it has ended. The daemon looks after the run that refuses it, and
-// stops at once meanwhile. // Invariant 14
+// If a run cannot begin because of another run, it leaves no record and no notice that it has ended. The daemon calls
+// Await for the other run. A daemon that is stopped meanwhile stops at once. // Invariant 14
 func TestRefusedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -162,7 +162,7 @@ func TestAdoptedSlotFirst(t *testing.T) {
 	})
 }
 
-// Of slots that wait, the one whose run was interrupted is next, wherever it is.
+// If the run of a waiting slot was interrupted, this slot is next, even if it is not the oldest.
 func TestPickInterrupted(t *testing.T) {
 	all := []state.SlotRecord{{Run: "a"}, {Run: "b", Attempts: 1}, {Run: "c"}}
 	next, _, rest := Plan{CatchUp: CatchUpAll}.pick(slices.Clone(all))

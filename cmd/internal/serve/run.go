@@ -106,8 +106,8 @@ func (x *execution) begun(ctx context.Context) error {
 	return nil
 }
 
-// refused reports that the run did not begin. It leaves no record and no [RunEnded], because neither says that the run
-// has begun. // Invariant 14
+// refused reports that the run did not begin. It writes no record and sends no [RunEnded], because nothing was
+// recorded or sent about the beginning of the run either. // Invariant 14
 func (x *execution) refused(err error) {
 	x.otherRun(err)
 	x.d.hub.update(x.p.Name, func(s *Status) { s.Running = nil })
@@ -220,7 +220,8 @@ func (x *execution) settled(ctx context.Context, report pipeline.Report, err err
 	return r
 }
 
-// recordGrace is how long a daemon that stops may take to write records, of its ten seconds. // Invariant 15
+// recordGrace is how long a daemon may write records while it stops. It must be short, because a daemon must stop
+// within ten seconds. // Invariant 15
 const recordGrace = time.Second
 
 // outlive returns a context for writing records. It has a deadline only while the daemon stops. Otherwise it
@@ -236,8 +237,8 @@ func (x *execution) record(r state.RunRecord) state.RunRecord {
 	return r
 }
 
-// unwritten is for the record of a run that has ended. Without it, the run would seem to go on, and no other run of the
-// pipeline could begin. If the daemon stops meanwhile, another process ends the record.
+// unwritten is the retry policy for the record of a run that has ended. Without this record, the run would seem to go
+// on, and no other run of the pipeline could begin. If the daemon stops meanwhile, another process ends the record.
 var unwritten = retry.Policy{First: time.Second, Longest: 30 * time.Second}
 
 // write stores the record of the run and that of its slot in one step, and tries again until ctx ends. If another process

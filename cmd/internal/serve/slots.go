@@ -120,10 +120,10 @@ func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	return r
 }
 
-// pick selects the slot to run next from waiting, which is sorted, oldest first. With CatchUpAll it selects the
-// oldest one whose run was interrupted, because that run refuses all others. If there is none, it selects the oldest.
-// remaining has the others. Otherwise it selects the newest. The run of the newest slot does the work of the other
-// slots, and madeUp has the new records of these others.
+// pick selects the slot to run next from waiting, which is sorted, oldest first. With CatchUpAll it selects the oldest
+// slot whose run was interrupted, because no other run can begin before that run has ended. If no run was interrupted,
+// it selects the oldest slot. The other slots are in remaining. Without CatchUpAll it selects the newest slot, whose
+// run does the work of all other slots. The new records of these other slots are in madeUp.
 func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, madeUp, remaining []state.SlotRecord) {
 	if p.CatchUp == CatchUpAll {
 		i := max(0, slices.IndexFunc(waiting, func(r state.SlotRecord) bool { return r.Attempts > 0 }))

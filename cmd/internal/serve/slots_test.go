@@ -114,7 +114,7 @@ func TestCatchUp(t *testing.T) {
 					require.Equal(t, policy == CatchUpNone, Skip(s.Cause).Missed(), "%+v", s)
 				}
 				time.Sleep(time.Hour)
-				require.Len(t, r.slots("p"), 6, "and then it goes on")
+				require.Len(t, r.slots("p"), 6, "later slots are run")
 				r.stop()
 			})
 		})
@@ -189,7 +189,7 @@ func TestClockJumps(t *testing.T) {
 			}
 			d := p.due("p", sofar, now, slotState{})
 			for _, s := range d.slots {
-				if recorded[s.Due] == 0 { // the journal does the same, because the slot is a key there
+				if recorded[s.Due] == 0 { // the journal stores only the first record of a slot, too
 					recorded[s.Due] = 1
 					if s.State == state.SlotWaiting {
 						ran[s.Due]++
@@ -344,7 +344,7 @@ func TestJitterAndDeadline(t *testing.T) {
 		require.True(t, started.Due.Equal(due))
 		require.Equal(t, schedule.Jitter("p", due, pl.Jitter), started.At.Sub(due))
 		require.Greater(t, started.At.Sub(due), onTime)
-		require.NotContains(t, outcomes(r), "late", "it is the jitter's doing")
+		require.NotContains(t, outcomes(r), "late", "a delay by jitter does not count as late")
 	})
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -20,16 +20,16 @@ type worker struct {
 	changed chan struct{} // wakes the worker before the next slot is due
 	events  chan struct{}
 	hints   chan struct{}
-	others  chan string // ids of runs that have refused a run of this process
+	others  chan string // ids of runs of other processes, because of which a run of this process could not begin
 
 	mu      sync.Mutex
 	p       Pipeline
 	defined int
 	fresh   bool // p is new, so the state of its schedule must be read from the journal
 	seen    time.Time
-	adopted time.Time          // when the worker last read the open slots that ended processes have left
+	adopted time.Time          // when the worker last looked for open slots of processes that have ended
 	waiting []state.SlotRecord // the oldest first
-	late    time.Time          // the last slot that another run has refused
+	late    time.Time          // the last slot that had to wait for a run of another process
 	run     string             // id of the run in progress; "" for none
 	partial bool
 	paused  bool
@@ -355,8 +355,9 @@ func (w *worker) otherRun(err error) {
 	}
 }
 
-// awaitOthers looks after runs that refuse those of this process, until ctx ends. The process that has begun such a run
-// may have ended, and without Await, units that no worker can execute would block the pipeline for ever. // Invariant 15
+// awaitOthers calls Await for runs of other processes, because of which a run of this process could not begin. It
+// returns when ctx ends. The process that has begun such a run may have ended. Without Await, units that no worker can
+// execute would then block the pipeline for ever. // Invariant 15
 func (w *worker) awaitOthers(ctx context.Context) {
 	for {
 		select {
@@ -389,7 +390,8 @@ func (w *worker) refresh(streams []string) {
 	w.orderRefresh(streams)
 }
 
-// orderRefresh requests a run of the streams, and of those whose refresh was refused. The caller must hold w.mu.
+// orderRefresh requests a run of streams, and of the streams whose earlier refresh was refused. The caller must hold
+// w.mu.
 func (w *worker) orderRefresh(streams []string) {
 	streams = merged(w.putOff.streams, streams)
 	w.putOff.streams = nil
@@ -403,8 +405,8 @@ func (w *worker) orderRefresh(streams []string) {
 	wake(w.changed)
 }
 
-// putOff has the streams whose refresh was refused because another run is under way: in another process, or by workers.
-// They are requested again later, so that no webhook is lost.
+// putOff has the streams whose refresh was refused because another run is under way. Their refresh is requested again
+// later, so that no webhook is lost.
 type putOff struct {
 	streams []string
 	again   time.Time // has a monotonic clock reading

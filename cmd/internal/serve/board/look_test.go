@@ -24,7 +24,8 @@ func TestLooks(t *testing.T) {
 	require.Empty(t, complaints)
 }
 
-// lookAround opens each page in each look. The short form opens it in one of the looks of the argument short.
+// lookAround opens each page in each look. In a short test it opens each page in only one look, from the argument
+// short.
 func (s *served) lookAround(t *testing.T, v *visitor, name string, paths []string, short ...looks) {
 	t.Helper()
 	all := allLooks()

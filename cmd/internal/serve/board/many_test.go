@@ -76,7 +76,7 @@ func shared(t *testing.T) *served {
 	}
 	of := func(ctx context.Context, source string) (load.Destination, error) {
 		if !slices.Contains(names, source) {
-			t.Errorf("%q is opened, which no pipeline reads", source)
+			t.Errorf("%q was opened, but no pipeline reads it", source)
 		}
 		l, err := open(ctx)
 		if err != nil {

@@ -62,8 +62,8 @@ const odd = `(() => {
   return found;
 })()`
 
-// No script runs, and the browser does not even have to block one. Without the content security policy, escaping
-// is the only protection, and still no script runs.
+// None of the payloads runs. With the content security policy, the browser has no script to block. Without the policy,
+// escaping is the only protection, and it is enough.
 func TestNothingRuns(t *testing.T) {
 	all := payloads()
 	require.GreaterOrEqual(t, len(all), 200)

@@ -71,7 +71,7 @@ func TestQuotaIsTold(t *testing.T) {
 	require.Len(t, all, 1)
 	require.EqualValues(t, 1000, all[0].Quota)
 	require.Greater(t, all[0].Bytes, int64(500))
-	require.Zero(t, all[0].Room, "its scheme is known")
+	require.Zero(t, all[0].Room, "the scheme is known, so no unverified deliveries are kept")
 }
 
 func TestCapturesAreTold(t *testing.T) {

@@ -56,12 +56,13 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 // mostScheduled is how many slots of a pipeline are read for the status of its runs.
 const mostScheduled = 200
 
-// scheduled sets the status of the runs that have a slot. The destinations have only the sources that were begun, so a run
-// that has not ended, in any process, may seem to be complete there. // Invariant 14
+// scheduled sets the status of the runs that have a slot. The status in the destinations may be wrong: they have only
+// those sources that the run has begun to read. So a run that is still in progress may seem to be complete there.
+// Invariant 14
 func scheduled(ctx context.Context, j state.Journal, p serve.Status, all []board.Run, at map[string]int) {
 	slots, err := j.Slots(ctx, p.Name, mostScheduled)
 	if err != nil {
-		return // what the destinations say is shown
+		return // the status from the destinations is shown
 	}
 	for _, s := range slots {
 		i, ok := at[s.Run]
@@ -103,8 +104,8 @@ func (f *Facts) runsIn(name string, snapshots []*snapshot, source string) map[st
 	return all
 }
 
-// mayConcern reports whether the rows of a pipeline in a snapshot may belong to the source. It returns true for any
-// snapshot if source is "".
+// mayConcern reports whether rows of a pipeline in the snapshot b may belong to the source. It returns true if source
+// is "". It also returns true if b has the data of only one source, because snapshotsOf has selected b by its source.
 func (f *Facts) mayConcern(pipeline, source string, b *snapshot) bool {
 	if source == "" || b.part.Source != "" {
 		return true

@@ -57,7 +57,7 @@ func TestSources(t *testing.T) {
 	failing, err := f.Sources(ctx, board.Query{Status: "failing", Limit: 2})
 	require.NoError(t, err)
 	require.Equal(t, 3, failing.Total)
-	require.Equal(t, 9, failing.Tally.All, "the tally is of all")
+	require.Equal(t, 9, failing.Tally.All, "the tally counts all sources")
 
 	require.NoError(t, f.PauseSource(ctx, "ws0002"))
 	paused, err := f.Sources(ctx, board.Query{Status: "paused"})

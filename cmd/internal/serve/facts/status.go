@@ -119,7 +119,7 @@ func (b *snapshot) of(s serve.Status) []board.Stream {
 	reports := b.newerReports(s)
 	for _, name := range s.Streams {
 		k := state.Key{Pipeline: s.Name, Source: b.part.Source, Stream: name}
-		if len(s.Sources) == 1 && b.streams[k] == nil { // the tables may be shared by several sources
+		if len(s.Sources) == 1 && b.streams[k] == nil { // in tables that sources share, the key contains the source
 			k.Source = s.Sources[0]
 		}
 		one := b.streams[k]
