@@ -41,7 +41,7 @@ func TestWithBefore(t *testing.T) {
 	require.Equal(t, pipeline.StatusComplete, r.Status)
 	require.Equal(t, 8, r.Requests)
 	require.Len(t, r.Streams, 2)
-	require.Len(t, WithEarlierAttempts(last, "another", []state.Unit{done, mine}, []state.Unit{mine}).Streams, 1, "units of another worker, which was killed")
+	require.Len(t, WithEarlierAttempts(last, "another", []state.Unit{done, mine}, []state.Unit{mine}).Streams, 1, "attempts of another worker, which was killed, are not added")
 	r = WithEarlierAttempts(last, "w", []state.Unit{done, failed, mine}, []state.Unit{mine})
 	require.Equal(t, pipeline.StatusPartial, r.Status, "a stream of an earlier attempt failed")
 	require.Len(t, r.Streams, 3)

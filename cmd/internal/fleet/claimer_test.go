@@ -112,7 +112,7 @@ func TestClaimerSettlesEarly(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 3, n)
 		require.Equal(t, state.UnitDone, l.units[1].State)
-		require.Equal(t, 5, ReportOf(l.units[1]).Requests, "the requests that no other unit reports")
+		require.Equal(t, 5, ReportOf(l.units[1]).Requests, "this unit reports the requests that no other unit has reported")
 		require.Equal(t, state.UnitWaiting, l.units[2].State, "the unit is retried")
 		require.Greater(t, l.beats, 50)
 	})

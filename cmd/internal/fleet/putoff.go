@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Round returns the latest round that one of the units was put off into; 0 for none.
+// Round returns the highest round of the units. Each time a unit is put off, it moves to a higher round. Round 0 means
+// that no unit was put off.
 func Round(units []state.Unit) (round int) {
 	for _, u := range units {
 		round = max(round, ReportOf(u).Round)

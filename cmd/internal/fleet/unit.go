@@ -124,7 +124,7 @@ func (rep UnitReport) streams() []pipeline.StreamReport {
 	return all
 }
 
-// failedUnit is for a unit whose attempt has failed. // Invariant 15
+// failedUnit is the retry policy for a unit whose attempt has failed. // Invariant 15
 var failedUnit = retry.Policy{First: 10 * time.Second, Growth: 4, Longest: 10 * time.Minute, Attempts: 4}
 
 const (

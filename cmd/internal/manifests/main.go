@@ -1,6 +1,6 @@
-// Manifests writes JSON Schemas of Kubernetes objects for kubeconform, which has none of its own and would fetch them
-// from the network. The schemas come from the description of the API in the module of Kubernetes, and from the
-// definitions of KEDA's objects in its module. Objects may have no fields that their schema lacks.
+// Manifests writes JSON Schemas of Kubernetes objects for kubeconform. Without them, kubeconform would download
+// schemas from the network. The schemas come from the description of the API in the module of Kubernetes, and from the
+// definitions of KEDA's objects in KEDA's module. A schema forbids fields that it does not name.
 //
 //	go run ./cmd/internal/manifests -api swagger.json -objects FOLDER -out FOLDER
 package main
@@ -54,7 +54,7 @@ func writeAPI(from, to string) error {
 	var errs []error
 	for name, one := range api.Definitions {
 		kinds, _ := one["x-kubernetes-group-version-kind"].([]any)
-		if len(kinds) != 1 { // several: an object that belongs to each group, such as DeleteOptions
+		if len(kinds) != 1 { // an object with several kinds, such as DeleteOptions, belongs to each group
 			continue
 		}
 		of, _ := kinds[0].(schema)

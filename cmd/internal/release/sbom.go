@@ -59,7 +59,7 @@ func moduleComponent(m *debug.Module) cdx.Component {
 	}
 	c := cdx.Component{BOMRef: purl(m.Path, m.Version), Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, PackageURL: purl(m.Path, m.Version)}
 	if sum := dirHash(m.Sum); sum != "" {
-		c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: sum}} // the hash in go.sum, which is over the module's list of files
+		c.Hashes = &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: sum}} // the hash in go.sum: a hash of the list of the module's files
 	}
 	return c
 }

@@ -79,8 +79,8 @@ func (r Run) counts() any {
 	return string(all)
 }
 
-// PrintParts prints the sources of a run and the attempts at it, if there are several. A program gets them as more
-// lines.
+// PrintParts prints the sources of a run, and the attempts at it, if there are several. In a form for programs, they
+// are additional lines.
 func (r Run) PrintParts(w io.Writer, form render.Form, titles bool) error {
 	sources := render.Answer{Columns: append(fields("destination", "source"), render.Fields(load.Runs, columns[2:]...)...)}
 	attempts := render.Answer{Columns: append(append(fields("destination", "source"), render.Fields(load.Runs, "status", "started_at", "ended_at")...),

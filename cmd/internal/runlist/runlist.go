@@ -1,5 +1,6 @@
-// Package runlist lists whole runs. A run over several sources, or into several destinations, is one item. Its parts are
-// what each destination says about each source, with the attempts. What the state says about the whole run comes first.
+// Package runlist lists whole runs. A run over several sources, or into several destinations, is one item. It has a
+// part for each source in each destination, with the attempts. If the state and the destinations disagree about a run,
+// the state is right.
 package runlist
 
 import (
@@ -20,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// columns are the columns read of a run's row.
+// columns are the columns that are read from the table of runs.
 var columns = []string{"run", "pipeline", "status", "started_at", "ended_at", "counts", "error"}
 
 // Run is a run with its parts.
@@ -32,7 +33,7 @@ type Run struct {
 	Parts          []Part
 }
 
-// Part is what a destination says about one source of a run.
+// Part is the row of one source of a run in a destination.
 type Part struct {
 	Destination    string
 	Source         string // "" if the pipeline has only one
@@ -59,10 +60,10 @@ type List struct {
 	Destinations int   // number of destinations that were read
 }
 
-// Read returns the runs of the destinations that q selects. If run is not "", it returns only this run. The function
-// also is called with each destination, after the runs in it were read; it may be nil. If q selects nothing, Read also
-// returns the runs that only the state knows. If some destinations cannot be read, Read returns what the others have, and
-// an error.
+// Read returns the runs of the destinations that q selects. If run is not "", it returns only this run. Read calls the
+// function also with each destination, after it has read the runs in the destination. also may be nil. If q selects
+// nothing, Read also returns the runs that only the state knows. If some destinations cannot be read, Read returns the
+// runs of the other destinations, and an error.
 func Read(ctx context.Context, o *open.Opener, q open.Selection, run string, also func(*open.Reader) error) (List, error) {
 	all, names := map[string]*Run{}, map[string]bool{}
 	err := o.ReadAll(ctx, q, func(r *open.Reader) error {
@@ -121,7 +122,7 @@ func add(ctx context.Context, r *open.Reader, run string, all map[string]*Run) e
 	return nil
 }
 
-// join sets what the parts of a run together say. // Invariant 14
+// join sets the fields of a run from its parts. // Invariant 14
 func (r *Run) join() {
 	slices.SortStableFunc(r.Parts, func(a, b Part) int {
 		return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Destination, b.Destination))
@@ -143,7 +144,7 @@ func (r *Run) join() {
 	}
 }
 
-// together returns the status of a run, two of whose parts have the statuses a and b.
+// together returns the status of a run if two of its parts have the statuses a and b.
 func together(a, b pipeline.Status) pipeline.Status {
 	switch {
 	case a == "" || a == b:
@@ -162,8 +163,8 @@ const stateWait = 5 * time.Second
 // mostRecords is how many runs of the state are read.
 const mostRecords = 200
 
-// ofState sets what the state says about the runs, and reports whether it knows one. If every is set, ofState adds the
-// runs that no destination has.
+// ofState sets the fields of runs from the state, and reports whether the state knows one of the runs. If every is
+// true, ofState also adds the runs that no destination has.
 func ofState(ctx context.Context, o *open.Opener, all map[string]*Run, run string, every bool) (known bool) {
 	c, err := o.LoadDestinations()
 	if err != nil {
@@ -212,7 +213,8 @@ func recordsOf(ctx context.Context, s state.Store, run string) (all []state.RunR
 	return all, err
 }
 
-// goesOn marks the runs as running that have units which have not ended. If run is not "", it looks only at this run.
+// goesOn sets the status running for each run with units that have not ended. If run is not "", it looks only at this
+// run.
 func goesOn(ctx context.Context, s state.Store, run string, all map[string]*Run) error {
 	units, err := s.ReadUnits(ctx)
 	if err != nil {

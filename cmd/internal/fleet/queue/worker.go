@@ -21,10 +21,11 @@ type Worker struct {
 	Slots  int  // number of sources worked on at once: see Widths
 	Log    *slog.Logger
 
-	// Do makes attempts at the units of a job, and returns soon after ctx ends or cancelled is closed. The result next
-	// is zero once all of the units have ended. Otherwise River delivers the job again at next. If err is not nil,
-	// River records it as the reason, and counts an attempt. An error without a time is logged, and retried soon,
-	// without limit. Do may return while its work continues, so that another job can use the slot.
+	// Do makes attempts at the units of a job, and returns soon after ctx ends or cancelled is closed. The result next is
+	// zero once all of the units have ended. Otherwise River delivers the job again at next. If err is not nil, River
+	// records it as the reason, and counts an attempt. If err is not nil and next is zero, Worker logs the error and soon
+	// delivers the job again, without a limit. Do may return while its work continues, so that another job can use the
+	// slot.
 	Do func(ctx context.Context, u Job, cancelled <-chan struct{}) (next time.Time, err error)
 	// Cancel cancels the units of a job that was cancelled in the queue.
 	Cancel func(ctx context.Context, u Job) error
@@ -42,7 +43,7 @@ const (
 	kept       = time.Hour             // retention of completed jobs
 	fetchPause = 10 * time.Millisecond // between two fetches of jobs: a free slot waits at least this long
 	errorPause = 5 * time.Second       // pause before a job is retried if its error came without a time
-	heldWait   = 5 * time.Second       // longest wait for the answer of Held
+	heldWait   = 5 * time.Second       // maximum duration of a call of Held
 	clockLag   = 10 * time.Second      // see Run
 	stopGrace  = 9 * time.Second       // Invariant 15
 )

@@ -34,7 +34,7 @@ type simulation struct {
 	Costs
 
 	sizes   []float64
-	next    int // number of the next unit: first part of all workspaces, then the second, …
+	next    int // number of the next unit; the units of all first parts come first, then those of all second parts
 	active  []*unit
 	ofKey   []int     // number of active units of each source
 	perKey  []float64 // requests per second of each source with active units
@@ -153,8 +153,8 @@ func (p *simulation) share() {
 	}
 }
 
-// leasesNow returns the batches of requests a second of all keys: a batch for each request of a slow key, and one after
-// another for a fast key.
+// leasesNow returns how many batches of requests all keys lease per second. A slow key leases a batch for each
+// request. A fast key leases one batch after another.
 func (p *simulation) leasesNow() (n float64) {
 	for _, u := range p.active {
 		if rate := p.perKey[u.source]; rate > 0 {
@@ -165,8 +165,8 @@ func (p *simulation) leasesNow() (n float64) {
 	return n
 }
 
-// step ends units together if they would end within a hundredth of the mean remaining time. So many small units do not
-// need a step each.
+// step ends units together if they would end within a hundredth of the mean remaining time. So the simulation does not
+// need a step for each of many small units.
 func (p *simulation) step() {
 	soonest, mean := math.Inf(1), 0.0
 	for _, u := range p.active {

@@ -113,16 +113,16 @@ func TestStrangersDoNotKeepTheOwnerOut(t *testing.T) {
 
 func TestClients(t *testing.T) {
 	same := func(a, b *http.Request) bool { return clientOf(a) == clientOf(b) }
-	require.True(t, same(from("127.0.0.1:1"), from("127.9.9.9:2")), "all of this machine")
+	require.True(t, same(from("127.0.0.1:1"), from("127.9.9.9:2")), "all addresses of this machine are one client")
 	require.True(t, same(from("127.0.0.1:1"), from("[::1]:2")))
-	require.True(t, same(from("[2001:db8::1]:1"), from("[2001:db8::ffff]:1")), "one network of IPv6")
+	require.True(t, same(from("[2001:db8::1]:1"), from("[2001:db8::ffff]:1")), "a /64 network of IPv6 is one client")
 	require.False(t, same(from("[2001:db8::1]:1"), from("[2001:db8:0:1::1]:1")))
 	require.False(t, same(from("127.0.0.1:1"), from("127.0.0.1:1", "X-Forwarded-For", "127.0.0.1")), "behind a proxy")
 	const field = "X-Forwarded-For"
-	require.False(t, same(from("10.0.0.2:1", field, "192.0.2.1"), from("10.0.0.2:1", field, "192.0.2.2")), "a proxy tells its clients apart")
+	require.False(t, same(from("10.0.0.2:1", field, "192.0.2.1"), from("10.0.0.2:1", field, "192.0.2.2")), "two senders behind one proxy are two clients")
 	require.True(t, same(from("10.0.0.2:1", field, "1.1.1.1, 192.0.2.1"), from("10.0.0.2:1", field, "2.2.2.2, 192.0.2.1")), "only the nearest proxy is believed")
-	require.True(t, same(from("203.0.113.1:1", field, "192.0.2.1"), from("203.0.113.1:1", field, "192.0.2.2")), "not a proxy of ours")
-	require.True(t, same(from("203.0.113.1:1", field, "192.0.2.1"), from("203.0.113.1:1")), "the header gives it no second allowance")
+	require.True(t, same(from("203.0.113.1:1", field, "192.0.2.1"), from("203.0.113.1:1", field, "192.0.2.2")), "the header of a sender on another network is ignored")
+	require.True(t, same(from("203.0.113.1:1", field, "192.0.2.1"), from("203.0.113.1:1")), "a sender does not become a second client by adding the header")
 }
 
 func TestMemoryOfGuesses(t *testing.T) {
@@ -158,7 +158,7 @@ func TestRoles(t *testing.T) {
 
 	w.Define([]Token{{"owner", owner, Operate}})
 	_, held := w.Holds(id)
-	require.False(t, held, "a token that is gone")
+	require.False(t, held, "a removed token")
 	w.Define([]Token{{"analyst", analyst, Operate}})
 	now, held := w.Holds(id)
 	require.True(t, held)

@@ -126,8 +126,8 @@ func (c *call) number(t *testing.T, n int) int {
 	return v
 }
 
-// disk models the files of a folder after a power cut. They have all data that was synced. Of the other data,
-// they have only what the system must have written.
+// disk models the files of a folder after a power cut. After the cut, a file is sure to have the data that was synced.
+// Data that was written after the last sync may be lost.
 type disk struct {
 	dir   string
 	files map[string]*file
@@ -141,7 +141,7 @@ type file struct {
 }
 
 type change struct {
-	at   int // line
+	at   int // line of the trace in which the system call ended
 	do   func([]byte) []byte
 	torn func([]byte) []byte
 }
@@ -164,7 +164,7 @@ func (d *disk) apply(t *testing.T, c call) {
 		return
 	}
 	if filepath.Dir(c.path) != d.dir || strings.HasSuffix(c.path, "-shm") {
-		return // the index of the journal is rebuilt from the journal
+		return // SQLite rebuilds this file from the journal
 	}
 	f := d.files[c.path]
 	if f == nil || f.unlinked {
@@ -285,8 +285,8 @@ func TestPowerCut(t *testing.T) {
 			heard[c.path] = c.end
 		case socket && c.name == "write" && bytes.HasPrefix(c.data(t), []byte("HTTP/1.1 2")):
 			id := eventID.FindSubmatch(asked[c.path])
-			require.NotNil(t, id, "an answer to nothing: %s", asked[c.path])
-			require.Greater(t, synced, heard[c.path], "%s is acknowledged without a sync since it came", id[1])
+			require.NotNil(t, id, "a response without a request: %s", asked[c.path])
+			require.Greater(t, synced, heard[c.path], "event %s was acknowledged, but the journal was not synced after the event had arrived", id[1])
 			acked[string(id[1])] = true
 			delete(asked, c.path)
 			requireLeft(t, d, acked, cuts%2 == 1)
@@ -299,8 +299,8 @@ func TestPowerCut(t *testing.T) {
 		d.apply(t, c)
 	}
 	require.GreaterOrEqual(t, cuts, 32)
-	require.NotZero(t, taken, "the journal was never taken into the file")
-	t.Logf("%d answers, each after a sync; %d syncs of the journal in all; %d power cuts, nothing acknowledged was missing", cuts, syncs, cuts)
+	require.NotZero(t, taken, "no checkpoint copied the journal into the database file")
+	t.Logf("%d responses, each after a sync; %d syncs of the journal; %d power cuts, and no acknowledged event was missing", cuts, syncs, cuts)
 }
 
 func requireLeft(t *testing.T, d *disk, ids map[string]bool, luck bool) {

@@ -40,7 +40,7 @@ func TestReadOnly(t *testing.T) {
 	for range 50 {
 		s.post(p.url, s.id())
 	}
-	require.Len(t, s.acked, acked, "nothing is acknowledged that cannot be written")
+	require.Len(t, s.acked, acked, "no event is acknowledged while it cannot be written")
 	require.NoError(t, lock.Process.Signal(syscall.SIGINT))
 	_ = lock.Wait()
 	freed := time.Now()
@@ -48,7 +48,7 @@ func TestReadOnly(t *testing.T) {
 		s.post(p.url, s.id())
 		require.Less(t, time.Since(freed), time.Minute)
 	}
-	t.Logf("%d put off while it could not be written, all kept %s after", 50, time.Since(freed).Round(time.Millisecond))
+	t.Logf("%d events got 503 while they could not be written; all were stored %s later", 50, time.Since(freed).Round(time.Millisecond))
 	require.Empty(t, s.odd, "200 and 503 only")
 	p.kill(t)
 	s.check(t, dir)

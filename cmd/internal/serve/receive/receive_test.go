@@ -134,7 +134,7 @@ func TestDeliveriesByTheSharedClock(t *testing.T) {
 		require.Len(t, es, 1)
 		require.WithinRange(t, es[0].Received, begun.Add(-time.Millisecond), now())
 		a = r.send(t, "main", body, map[string]string{"Content-Type": "application/json", "Service-Signature": sign(body)})
-		require.Equal(t, http.StatusUnauthorized, a.status, "signed hours ago, or in hours")
+		require.Equal(t, http.StatusUnauthorized, a.status, "the signed time is hours ago, or hours ahead")
 	}
 }
 
@@ -332,7 +332,7 @@ func TestLearning(t *testing.T) {
 	r.Define(Sources{"learning": verifier(t)})
 	n, err := r.Adopt(t.Context(), "learning")
 	require.NoError(t, err)
-	require.Equal(t, 1, n, "only what is verified")
+	require.Equal(t, 1, n, "only the verified delivery becomes an event")
 	es, err = r.inbox.Events(t.Context(), "learning", 0, 10)
 	require.NoError(t, err)
 	require.Len(t, es, 1)
@@ -362,7 +362,7 @@ func TestHints(t *testing.T) {
 		require.Equal(t, 401, r.send(t, "main", []byte(`{"id":"evt_2","type":"contact.deleted","data":{"id":1}}`), nil).status)
 	}
 	require.EqualValues(t, 20, hints("main"))
-	require.Len(t, r.events(t), 1, "nothing of them is kept")
+	require.Len(t, r.events(t), 1, "unverified deliveries are not stored")
 	require.Equal(t, 200, r.send(t, "learning", []byte("{}"), nil).status)
 	require.EqualValues(t, 1, hints("learning"))
 }
@@ -376,7 +376,7 @@ func TestLearningIsBounded(t *testing.T) {
 	}
 	kept, err := r.inbox.Captures(t.Context(), "learning")
 	require.NoError(t, err)
-	require.Len(t, kept, 20, "all are of one address")
+	require.Len(t, kept, 20, "one address gets at most 20 deliveries")
 	require.Equal(t, "119", string(kept[19].Body))
 }
 
@@ -420,5 +420,5 @@ func TestLogIsSampled(t *testing.T) {
 	require.True(t, write)
 	require.Equal(t, 1000-linesEach, left)
 	_, left = s.next(now.Add(-time.Hour))
-	require.Zero(t, left, "a clock that was put back stops nothing")
+	require.Zero(t, left, "after the clock was set back, no line is omitted")
 }

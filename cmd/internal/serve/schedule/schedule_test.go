@@ -225,7 +225,7 @@ func TestBetween(t *testing.T) {
 		want := s.Upcoming(from, n)
 		require.Equal(t, n, before.Count+len(slots))
 		if n > 0 {
-			same(t, want[before.Count:], slots, "the last ones")
+			same(t, want[before.Count:], slots, "the last slots")
 		}
 		if before.Count > 0 {
 			require.Equal(t, most, len(slots))
@@ -233,7 +233,7 @@ func TestBetween(t *testing.T) {
 		}
 	})
 	before, slots := s.Between(from, from.AddDate(50, 0, 0), 1000)
-	require.Len(t, slots, 1000, "many years end soon")
+	require.Len(t, slots, 1000, "the limit also applies to fifty years")
 	require.True(t, slots[999].Equal(from.AddDate(50, 0, 0)))
 	require.Greater(t, before.Count, 100_000)
 }

@@ -142,8 +142,8 @@ func TestAlertsKinds(t *testing.T) {
 			"pipeline nightly: contradicted\n  crm.leads in warehouse: the list says 10, 9 came", runEnds(proven)},
 		{"the run itself", serve.RunEnded{Pipeline: "nightly", Err: errors.New("open destination: password hunter22 refused")},
 			"pipeline nightly: failed\n  open destination: password [redacted] refused", completes()},
-		{"late", serve.RunLate{Pipeline: "nightly", Why: "the run before has not ended"},
-			"pipeline nightly: late\n  the run before has not ended", completes()},
+		{"late", serve.RunLate{Pipeline: "nightly", Why: "the previous run has not ended"},
+			"pipeline nightly: late\n  the previous run has not ended", completes()},
 		{"late, and its run goes on after a restart", serve.RunLate{Pipeline: "nightly", Why: "the daemon was not running"},
 			"pipeline nightly: late\n  the daemon was not running", resumed},
 		{"webhooks", serve.DeltasApplied{Pipeline: "nightly", Err: errors.New("commit events: disk full")},
@@ -253,7 +253,7 @@ func TestAlertsDoNotFlood(t *testing.T) {
 		sent := d.after(time.Hour)
 		require.NotEmpty(t, sent)
 		require.LessOrEqual(t, len(sent), int(long/quiet)+1)
-		require.Equal(t, "slack: pipeline nightly: failed (resolved)", sent[len(sent)-1], "the last message is true")
+		require.Equal(t, "slack: pipeline nightly: failed (resolved)", sent[len(sent)-1], "the last message states the present condition")
 	})
 }
 
@@ -340,7 +340,7 @@ func TestAlertsOutliveTheProcess(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte("{"), 0o600))
 		d = newDesk(t, path, nightlyRouting)
 		d.Observe(fails("502"))
-		require.Len(t, d.after(time.Hour), 1, "a broken file loses what was reported, and no new alert")
+		require.Len(t, d.after(time.Hour), 1, "if the stored alerts cannot be read, no new alert is lost")
 		d.stop()
 	})
 }
@@ -409,7 +409,7 @@ func TestAlertsSignature(t *testing.T) {
 		require.Empty(t, d.after(time.Minute/2))
 		require.Equal(t, []string{"slack: source main: signature (resolved)"}, d.after(3*time.Hour))
 		refuse(refusedMany, "main")
-		require.Equal(t, []string{every}, d.after(30*time.Minute), "reported at once if none was ever accepted")
+		require.Equal(t, []string{every}, d.after(30*time.Minute), "the alert is sent at once if no delivery was ever accepted")
 	})
 }
 

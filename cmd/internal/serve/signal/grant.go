@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	grantFails = 5 * time.Minute // an alert is raised if renewals fail for so long
-	grantEnds  = 24 * time.Hour  // an alert is raised so long before the end of a sign-in without a refresh token
+	grantFails = 5 * time.Minute // an alert is raised after renewals have failed for this time
+	grantEnds  = 24 * time.Hour  // an alert is raised this time before a sign-in without a refresh token ends
 )
 
 // grants raises and clears the alerts about sign-ins. It also clears the alerts about removed sign-ins. If a sign-in

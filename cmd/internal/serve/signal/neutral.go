@@ -42,9 +42,9 @@ func inert(r rune) rune {
 
 var address = regexp.MustCompile(`[\p{L}\p{N}_-]+(\.[\p{L}\p{N}_-]+)+`)
 
-// isAddress reports whether a chat service may turn a name into a link. That is so if the name, or its beginning,
-// ends in a public suffix, or if it begins with "www.". Names with other than ASCII letters count too. Names of
-// streams such as crm.leads do not.
+// isAddress reports whether a chat service may turn a name into a link. That is so if the name, or its beginning, ends
+// in a public suffix, or if it begins with "www.". It also returns true for names with characters outside ASCII. It
+// returns false for names of streams such as crm.leads.
 func isAddress(name string) bool {
 	name = strings.ToLower(name)
 	if strings.HasPrefix(name, "www.") || strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {

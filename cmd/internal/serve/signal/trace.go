@@ -34,8 +34,8 @@ type Traces struct {
 
 // TraceOptions configure Traces.
 type TraceOptions struct {
-	// URL is the address of the collector. /v1/traces is added if it does not end so. If URL is "", the
-	// environment variables of OpenTelemetry apply, such as OTEL_EXPORTER_OTLP_ENDPOINT.
+	// URL is the address of the collector. If it does not end in /v1/traces, that is added. If URL is "", the environment
+	// variables of OpenTelemetry apply, such as OTEL_EXPORTER_OTLP_ENDPOINT.
 	URL     string
 	Token   wire.Secret
 	Version string
