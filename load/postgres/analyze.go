@@ -13,12 +13,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// analyzeRows is the number of rows that must be written to a table before its statistics are updated. If the planner
-// assumes that a large table is empty, it scans the whole table for each row.
+// analyzeRows is how many rows must be written to a table before penstock updates its statistics. Without statistics,
+// the planner may assume that a large table is empty. It would then scan the whole table for each row.
 const analyzeRows = 50_000
 
-// sampleTarget is the statistics target of ANALYZE. Postgres samples 300 rows per unit, so 6,000 rows. Autovacuum
-// takes a larger sample later.
+// sampleTarget is the statistics target of ANALYZE. Postgres samples 300 rows for each unit of it, in total 6,000 rows.
+// Autovacuum takes a larger sample later.
 const sampleTarget = 20
 
 // statistics counts the rows that were written to each table. It is safe for concurrent use.
@@ -39,8 +39,8 @@ func (st *statistics) due(written map[string]writtenRows) (tables []schemas.Tabl
 	defer st.mu.Unlock()
 	for _, table := range slices.Sorted(maps.Keys(written)) {
 		total := st.written[table] + written[table].rows
-		// Update the statistics only if the number of written rows is four times that of the last update. So a long load
-		// updates them rarely.
+		// Update the statistics again only when four times as many rows were written as at the last update. So a long
+		// load updates them rarely.
 		if total >= analyzeRows && total/4 >= st.analyzed[table] {
 			tables = append(tables, written[table].table)
 			st.analyzed[table] = total
@@ -50,9 +50,9 @@ func (st *statistics) due(written map[string]writtenRows) (tables []schemas.Tabl
 	return tables
 }
 
-// analyze updates the statistics of tables into which the last commits have written many rows. The sample is small,
-// and has only the columns by which penstock finds rows, so that a load is not delayed. Autovacuum updates the
-// statistics of all columns later. analyze runs after the commit, and nothing depends on it.
+// analyze updates the statistics of tables into which the last commits have written many rows. The sample is small, and
+// has only the columns by which penstock finds rows. So it delays a load very little. Autovacuum updates the statistics
+// of all columns later. analyze runs after the commit, and its errors are ignored.
 func (t *transaction) analyze(ctx context.Context) {
 	for _, table := range t.b.stats.due(t.written) {
 		place := t.b.Place(table.Name) + " (" + idents(soughtColumns(table)) + ")"

@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// attacked returns a server with a schema s. penstock, a superuser, has a table crm_leads in it. The role mallory may
-// create objects in it.
+// attacked returns a server with a schema s, in which penstock has made the table crm_leads. penstock is a superuser
+// there. The role mallory may also create objects in the schema.
 func attacked(t *testing.T) (*pgtest.Server, *DB) {
 	server := pgtest.Start(t)
 	server.Exec("CREATE ROLE mallory LOGIN PASSWORD 'm'; CREATE ROLE loader LOGIN PASSWORD 'l'; CREATE TABLE public.stolen (who name)")
@@ -37,15 +37,15 @@ func leadRows(run int, names ...string) part {
 	return p
 }
 
-// The function as runs statements with the role mallory.
+// The function as runs statements as the role mallory.
 func as(server *pgtest.Server, sql string) {
 	server.Exec("SET SESSION AUTHORIZATION mallory; " + sql)
 }
 
 func nothing(arrow.RecordBatch) error { return nil }
 
-// A query runs no function of a role that may not act as penstock's role. It does not matter how the function is
-// reached: by the name of a built-in function, an operator, a cast, a view or a check.
+// A query must not run functions of a role that is not trusted. A query can reach a function in many ways: by the name
+// of a built-in function, through an operator, a cast, a view or a check.
 func TestQueryForeignFunctions(t *testing.T) {
 	server, d := attacked(t)
 	const body = " LANGUAGE plpgsql IMMUTABLE AS $$ BEGIN RAISE EXCEPTION 'mallory ran as %', current_user; END $$; "
@@ -102,14 +102,15 @@ func TestQueryForeignFunctions(t *testing.T) {
 		require.NoError(t, d.Query(t.Context(), sql, nothing), sql)
 	}
 
-	// The length of the statement does not matter, nor where the server breaks the lines of its tree.
+	// The check must find the function, however long the statement is, and wherever the server breaks the lines of its
+	// tree.
 	for n := range 80 {
 		sql := "SELECT " + strings.Repeat("x", n+1) + ".id, twist" + strings.Repeat(", 1", n%7) + ", evil() FROM crm_leads " + strings.Repeat("x", n+1) + ", (SELECT 1) AS y(twist)"
 		require.ErrorContains(t, d.Query(t.Context(), sql, nothing), "s.evil()", sql)
 	}
 
-	// Functions of the trusted owner may be called, unless a name in the function could mean an object of another role
-	// instead of a built-in one.
+	// A query may call functions of a trusted owner. Exception: a name in the function could mean an object of another
+	// role instead of a built-in one.
 	server.Exec("CREATE FUNCTION s.short(varchar) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN lower($1); END'; CREATE VIEW s.shorts AS SELECT s.short(name::varchar) AS n FROM s.crm_leads")
 	for _, sql := range []string{"SELECT short(name::varchar) FROM crm_leads", "SELECT n FROM shorts"} {
 		err := d.Query(t.Context(), sql, nothing)
@@ -117,14 +118,14 @@ func TestQueryForeignFunctions(t *testing.T) {
 		require.ErrorContains(t, err, "ALTER FUNCTION s.short(character varying) SET search_path", sql)
 	}
 	server.Exec("ALTER FUNCTION s.short SET search_path = pg_catalog")
-	require.NoError(t, d.Query(t.Context(), "SELECT n FROM shorts", nothing), "after the fix in the message")
+	require.NoError(t, d.Query(t.Context(), "SELECT n FROM shorts", nothing), "the message's first proposal solves the problem")
 	server.Exec("ALTER FUNCTION s.short RESET search_path; DROP FUNCTION s.lower; DROP OPERATOR s.= (text, varchar)")
-	require.NoError(t, d.Query(t.Context(), "SELECT n FROM shorts", nothing), "after the other fix in the message")
+	require.NoError(t, d.Query(t.Context(), "SELECT n FROM shorts", nothing), "the message's other proposal solves the problem")
 	server.Exec("DROP TABLE s.theirs; ALTER FUNCTION s.evil() OWNER TO penstock; CREATE OR REPLACE FUNCTION s.evil() RETURNS int LANGUAGE sql AS 'SELECT 7'")
-	require.NoError(t, d.Query(t.Context(), "SELECT n FROM report", nothing), "after the fix in the message")
+	require.NoError(t, d.Query(t.Context(), "SELECT n FROM report", nothing), "the message's proposal solves the problem")
 }
 
-// A query calls no built-in function with effects beyond the transaction.
+// A query must not call built-in functions that have effects beyond the transaction.
 func TestQueryWithoutEffects(t *testing.T) {
 	server, d := attacked(t)
 	file := filepath.Join(serverFolder(t), "out")
@@ -151,7 +152,7 @@ func TestQueryWithoutEffects(t *testing.T) {
 		require.NoError(t, d.Query(t.Context(), sql, nothing), sql)
 	}
 	require.Error(t, d.Query(t.Context(), "SELECT 1/0 FROM crm_leads", nothing))
-	require.NoError(t, d.Query(t.Context(), "SELECT 1", nothing), "on the same connection")
+	require.NoError(t, d.Query(t.Context(), "SELECT 1", nothing), "the connection still works after a failed query")
 
 	// A role that may not call these functions gets the error of the server.
 	server.Exec("GRANT USAGE ON SCHEMA s TO loader")
@@ -189,8 +190,8 @@ func TestViewsUseBuiltins(t *testing.T) {
 	require.Equal(t, "{security_invoker=false}", server.Text("SELECT reloptions FROM pg_class WHERE oid = 's.crm_leads_current'::regclass"))
 }
 
-// Rows are not written to a table that belongs to another role, or to which another role has attached a function. The
-// function would run with the rights of penstock's role.
+// penstock does not write rows to a table that belongs to another role, or to which another role has attached a
+// function. Such a function would run with the rights of penstock's role.
 func TestTablesOfOthers(t *testing.T) {
 	server, d := attacked(t)
 	as(server, "CREATE FUNCTION s.steal() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN NEW; END $$; CREATE FUNCTION s.sneak() RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN 1; END $$")
@@ -215,7 +216,7 @@ func TestTablesOfOthers(t *testing.T) {
 	loadRows(t, d, 6, leadRows(6, "Ann", "Eve"))
 	require.NoError(t, d.Check(t.Context()))
 
-	// Accept writes to all rows, so it refuses too.
+	// Accept writes to all rows of a table, so it refuses an unsafe table too.
 	server.Exec("CREATE TRIGGER x BEFORE UPDATE ON s.crm_leads FOR EACH ROW EXECUTE FUNCTION s.steal(); DROP VIEW s.crm_leads_current; ALTER TABLE s.crm_leads DROP COLUMN name")
 	_, err := d.Accept(t.Context(), "crm_leads")
 	require.ErrorContains(t, err, "trigger x on table s.crm_leads calls steal of role mallory")
@@ -224,14 +225,14 @@ func TestTablesOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.NotEmpty(t, changes)
 
-	// A table that exists before the first load.
+	// Here, mallory has created the table before the first load.
 	as(server, "CREATE TABLE s.crm_deals (id bigint PRIMARY KEY, _penstock_synced_at timestamptz, _penstock_run text, _penstock_hash text, _penstock_deleted_at timestamptz, _penstock_via text); CREATE TRIGGER x BEFORE INSERT ON s.crm_deals FOR EACH ROW EXECUTE FUNCTION s.steal()")
 	_, err = attemptLoad(t, d, 7, "c7", part{table: rootTable("crm_deals"), rows: []loadtest.Row{row(7, 1, "a", loadtest.Row{"id": "1"})}})
 	require.ErrorIs(t, err, load.ErrForeignChange)
 	require.ErrorContains(t, err, "belongs to role mallory")
 	require.Equal(t, "0", server.Text("SELECT count(*) FROM public.stolen"))
 
-	// A view with the name of a table that each run reads.
+	// Here, mallory has created a view with the name of a table that each run reads.
 	server.Exec("CREATE SCHEMA v; GRANT CREATE ON SCHEMA v TO mallory")
 	as(server, "CREATE VIEW v._penstock_state AS SELECT s.sneak()::text AS cursor")
 	_, err = Open(t.Context(), Options{URL: server.URL(), Schema: "v"})
@@ -239,7 +240,7 @@ func TestTablesOfOthers(t *testing.T) {
 	require.ErrorContains(t, err, "a view has the name of penstock's table")
 }
 
-// Objects that the owner of the database attaches to tables stay, and continue to work.
+// The owner of the database may attach objects to penstock's tables. These objects stay, and continue to work.
 func TestAttachmentsOfTheOwner(t *testing.T) {
 	server, d := attacked(t)
 	server.Exec(`CREATE TABLE public.audit (who name); GRANT INSERT ON public.audit TO PUBLIC;
@@ -291,8 +292,8 @@ func TestWarnings(t *testing.T) {
 	require.Contains(t, warnings[0], "pg_read_server_files")
 }
 
-// The server's log contains no parse trees of queries if penstock's role can prevent that. It can if it is a superuser,
-// or if it has a right that can be granted since Postgres 15.
+// penstock's role keeps parse trees of queries out of the server's log if it may set log_min_messages. A superuser may
+// set it. Since Postgres 15, the right can also be granted to other roles.
 func TestParseTreesNotLogged(t *testing.T) {
 	server := pgtest.Start(t, "log_min_messages=warning")
 	server.Exec("CREATE ROLE loader LOGIN PASSWORD 'l'; CREATE SCHEMA mine AUTHORIZATION loader")
@@ -307,11 +308,11 @@ func TestParseTreesNotLogged(t *testing.T) {
 		require.Equal(t, "warning", level, "the log level is restored before the statement runs")
 		return strings.Count(server.Log(), "rewritten parse tree") - before
 	}
-	require.Positive(t, trees(server.As("loader", "l")), "a role without that right")
+	require.Positive(t, trees(server.As("loader", "l")), "without the right to set log_min_messages, the tree is logged")
 	require.Zero(t, trees(server.URL()), "a superuser")
 	if server.Text("SELECT current_setting('server_version_num')::int >= 150000") != "t" {
 		t.Skip("the right to set a parameter can be granted since Postgres 15")
 	}
 	server.Exec("GRANT SET ON PARAMETER log_min_messages TO loader")
-	require.Zero(t, trees(server.As("loader", "l")), "a role with that right")
+	require.Zero(t, trees(server.As("loader", "l")), "with the right to set log_min_messages, the tree is not logged")
 }

@@ -48,7 +48,7 @@ func (r *reader) Objects(ctx context.Context, names []string) (map[string]*sqlme
 	found, err := readObjects(ctx, r.session, r.schema, names)
 	for _, o := range found {
 		if o.suspect {
-			o.Unsafe = []string{"another role may have attached something to it"} // a transaction that writes finds out what
+			o.Unsafe = []string{"another role may have attached something to it"} // a transaction that writes finds out whether that is true
 		}
 	}
 	return objectsOf(found), err
@@ -87,12 +87,13 @@ func (b *backend) Digest(text string) string {
 // Discard implements [sqlmerge.Pooled].
 func (b *backend) Discard(table string) { b.passes.discard(table) }
 
-// anySource stands for the sources that share tables.
+// anySource is used in place of a source's name, because the answer is the same for all sources that share tables.
 const anySource = "any"
 
-// prepare is called in a transaction that has made no change. It creates the schema and penstock's own tables if they are
-// missing, commits them, and begins another transaction, because streams that start at the same time all need the tables.
-// The tables stay empty until the first commit of a stream.
+// prepare creates the schema and penstock's own tables if they are missing. It is called at the beginning of a
+// transaction, before any change. It commits the new tables at once, and begins another transaction. Otherwise, streams
+// that start at the same time would wait for this transaction, because they need the same tables. The tables stay empty
+// until the first commit of a stream.
 func (b *backend) prepare(ctx context.Context, s *session, source string) error {
 	lacking, err := lackingOwn(ctx, s, b.schema, source)
 	if err != nil {
@@ -128,7 +129,8 @@ func (b *backend) warn(warnings []string) {
 	}
 }
 
-// dropPassTables drops the tables of finished passes in a session of its own. If that fails, a later commit drops them.
+// dropPassTables drops the tables of finished passes. It uses another session for that. If it fails, a later commit
+// drops the tables.
 func (b *backend) dropPassTables() {
 	if !b.passes.waiting() {
 		return

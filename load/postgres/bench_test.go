@@ -25,7 +25,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// contacts generates records of about 500 bytes, in batches like the ones of package transform.
+// contacts generates records of about 500 bytes, in batches of the same kind as package transform makes.
 type contacts struct {
 	table  schemas.Table
 	shared []arrow.Array // all columns except those that identify rows
@@ -196,10 +196,12 @@ func measure(b *testing.B, s *pgtest.Server, name string, n int, f func()) spent
 // the same transaction.
 var honest = []string{"fsync=on", "full_page_writes=on", "shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=30min", "wal_level=replica"}
 
-// BenchmarkLoad loads a million records into a new table, and then the same records again. The baselines are the
-// server's own COPY of the same rows from a file: into a table with the key, into a table without a key, and into a
-// table that gets its key afterwards. Another baseline is a client that sends the file. A new server first creates the segments of its WAL, and touches its buffers for
-// the first time. So the first load is not measured. Each round measures all of them in another order.
+// BenchmarkLoad loads a million records into a new table, and then loads the same records again. It compares this with
+// four baselines. In three of them, the server itself copies the same rows from a file: into a table with a primary
+// key, into a table without one, and into a table that gets its key afterwards. In the fourth, a client sends the file.
+//
+// The first load into a new server is not measured, because the server then creates the segments of its WAL, and uses
+// its buffers for the first time. Each round runs the measurements in another order.
 func BenchmarkLoad(b *testing.B) {
 	if testing.Short() {
 		b.Skip("a million rows")
@@ -292,9 +294,9 @@ func definitions(d *DB, t schemas.Table) (out string) {
 	return out
 }
 
-// BenchmarkMerge merges 100,000 rows into ten million. Four fifths of them are changes, all over the table. The
-// baseline is a plain INSERT … ON CONFLICT of the same rows. Each round measures the two in the opposite order, because
-// the second one has a warmer disk cache. So use at least -benchtime 2x.
+// BenchmarkMerge merges 100,000 rows into ten million. Four fifths of them are changes, spread over the whole table.
+// The baseline is a plain INSERT … ON CONFLICT of the same rows. The second measurement of a round has a warmer disk
+// cache. So each round swaps the order, and -benchtime must be at least 2x.
 func BenchmarkMerge(b *testing.B) {
 	if testing.Short() {
 		b.Skip("ten million rows")
@@ -368,7 +370,8 @@ func mergeBatch(t schemas.Table, n int, id func(int) int64) arrow.RecordBatch {
 	return rb.NewRecordBatch()
 }
 
-// bare does the minimum: it copies the rows into a temporary table, and merges them with one statement.
+// bare is the baseline of BenchmarkMerge: it copies the rows into a temporary table, and merges them with one
+// statement.
 func bare(b *testing.B, d *DB, t schemas.Table, batch arrow.RecordBatch) {
 	s, err := d.b.pool.acquire(b.Context())
 	require.NoError(b, err)

@@ -18,8 +18,8 @@ import (
 )
 
 // carriedPrefix begins the names of the tables of carried keys in the schema. Carried keys are the keys of the records
-// that a pass has found unchanged. The rest of a name identifies the stream and the pass. So a table that a killed
-// process has left can be distinguished from one that is in use.
+// that a pass has found unchanged. The rest of the name identifies the stream and the pass. So a process can
+// distinguish its own tables from tables that a killed process has left.
 const carriedPrefix = load.Prefix + "pass_"
 
 func carriedPrefixOf(k state.Key) string {
@@ -27,12 +27,13 @@ func carriedPrefixOf(k state.Key) string {
 	return carriedPrefix + hex.EncodeToString(sum[:8]) + "_"
 }
 
-// Keep implements [sqlmerge.PooledSession]. In the first transaction of a pass, which is often the only one, the carried keys
-// are in a temporary table. If the pass continues, Keep copies it into an unlogged table in the schema. Any session can
-// use that table. So a pass needs no session between its commits. The table changes only in transactions of its stream.
-// These transactions exclude each other by locking the row of the stream's cursor. Invariant 13
+// Keep implements [sqlmerge.PooledSession]. The first transaction of a pass stores the carried keys in a temporary
+// table. Often it is the only transaction. If the pass continues, Keep copies the keys into an unlogged table in the
+// schema, which any session can use. So a pass holds no session between its commits. Only transactions of the same
+// stream change the table, one at a time, because each of them locks the stream's row in _penstock_state. Invariant 13
 //
-// After a crash of the server, an unlogged table is empty. Then it has fewer rows than package sqlmerge expects.
+// After a crash of the server, an unlogged table is empty. Package sqlmerge notices this because the table has fewer
+// rows than expected.
 func (t *transaction) Keep(ctx context.Context, table string, columns int) (string, error) {
 	kept := t.b.Place(carriedPrefixOf(t.of.key) + strings.ToLower(rand.Text()[:12]))
 	keys := make([]string, columns)
@@ -46,12 +47,14 @@ func (t *transaction) Keep(ctx context.Context, table string, columns int) (stri
 	return kept, err
 }
 
-// Prepare implements [sqlmerge.PooledSession]. Without statistics, the planner assumes that many keys are equal.
+// Prepare implements [sqlmerge.PooledSession]. It updates the statistics, because without them the planner assumes that
+// many keys are equal.
 func (t *transaction) Prepare(ctx context.Context, table string) error {
 	return t.run(ctx, "ANALYZE "+table)
 }
 
-// passTables has the tables of carried keys in the schema that passes of this process need, or that are to be dropped.
+// passTables lists tables of carried keys in the schema: those that passes of this process need, and those that must be
+// dropped.
 // It is safe for concurrent use.
 type passTables struct {
 	sql dialect
@@ -60,8 +63,9 @@ type passTables struct {
 	mu      sync.Mutex
 	kept    map[string]bool // tables that a pass of this process needs
 	garbage []string        // tables of finished passes, which must be dropped
-	cleaned time.Time       // time of the last failed attempt to drop them
-	// stale has the streams, by [carriedPrefixOf], that had tables of carried keys when this process started.
+	cleaned time.Time       // when dropping them last failed
+	// stale has the streams that had tables of carried keys when this process started. Its keys are results of
+	// [carriedPrefixOf].
 	stale map[string]bool
 }
 
@@ -107,7 +111,7 @@ func (p *passTables) waiting() bool {
 }
 
 const (
-	dropPatience = 100 * time.Millisecond // how long to wait for a table that another session reads, such as a backup
+	dropPatience = 100 * time.Millisecond // how long to wait for a table that another session reads, for example to make a backup
 	dropAgain    = time.Minute            // pause after a failed attempt
 )
 
@@ -122,8 +126,9 @@ func (p *passTables) noteStale(tables []string) {
 }
 
 // findLeftovers finds the tables of carried keys that killed processes have left for the stream. It runs after a commit
-// to the stream. After that commit, no other process can commit an earlier pass, so the tables of earlier passes are
-// not needed. If always is not set, it looks only once, and only for a stream that noteStale has found. Invariant 13
+// to the stream. After that commit, no other process can commit an earlier pass. So the tables of earlier passes are
+// not needed any more. If always is false, findLeftovers does this only for streams that noteStale has found, and only
+// once for each. Invariant 13
 func (p *passTables) findLeftovers(ctx context.Context, s *session, k state.Key, always bool) {
 	prefix := carriedPrefixOf(k)
 	p.mu.Lock()

@@ -44,7 +44,7 @@ func (l slowList) rows(run int, ids ...int) (all []loadtest.Row) {
 }
 
 // commit makes one transaction with the given records, in the pass of the given run. If last is true, the transaction
-// ends the pass, and deletes the rows that the pass has not read.
+// ends the pass, and marks the rows that the pass has not read as deleted.
 func (l slowList) commit(t testing.TB, d *DB, run int, last bool, ids ...int) (load.Outcome, error) {
 	t.Helper()
 	from, err := d.Cursor(t.Context(), l.key)
@@ -76,8 +76,9 @@ func (l slowList) must(t testing.TB, d *DB, run int, last bool, ids ...int) load
 
 const countPassTables = "SELECT count(*) FROM pg_class WHERE relname LIKE '\\_penstock\\_pass\\_%' AND relkind = 'r'"
 
-// Twenty-four passes of three commits each run at the same time, over two connections. At the end, each pass has all
-// of its carried keys. No session is held between commits, and no table is left. A single pass behaves the same.
+// Twenty-four passes of three commits each run at the same time, over two connections. At the end, each pass must have
+// all of its carried keys. No session may be held between commits, and no table may be left. The test also runs with a
+// single pass.
 func TestManyPasses(t *testing.T) {
 	server := pgtest.Shared(t)
 	for name, lists := range map[string]int{"many": 24, "one": 1} {
@@ -88,11 +89,11 @@ func TestManyPasses(t *testing.T) {
 				all = append(all, newSlowList(i))
 				all[i].must(t, d, 1, true, 1, 2, 3, 4, 5, 6, 7)
 			}
-			require.Equal(t, "0", server.Text(countPassTables), "passes of one commit")
+			require.Equal(t, "0", server.Text(countPassTables), "a pass of one commit leaves no table")
 			for part := range 2 {
 				for _, l := range all {
 					require.Equal(t, load.Outcome{Unchanged: 2}, l.must(t, d, 2, false, 2*part+1, 2*part+2))
-					require.Zero(t, d.b.pool.conns.Stat().AcquiredConns(), "sessions that are held")
+					require.Zero(t, d.b.pool.conns.Stat().AcquiredConns(), "no session is held between commits")
 				}
 				require.Equal(t, fmt.Sprint(lists), server.Text(countPassTables))
 			}
@@ -130,8 +131,8 @@ func TestCarriedOverRestart(t *testing.T) {
 	}
 }
 
-// A killed process leaves tables. The process that takes over its stream drops them. Tables of other streams stay. If
-// the first process continues later, it cannot commit. // Invariant 13
+// A killed process leaves tables of carried keys. The process that takes over its stream drops the stream's table.
+// Tables of other streams stay. If the first process continues later, it cannot commit to this stream. // Invariant 13
 func TestCarriedAfterKill(t *testing.T) {
 	server := pgtest.Shared(t)
 	frozen := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -148,7 +149,7 @@ func TestCarriedAfterKill(t *testing.T) {
 
 	next := open(t, Options{URL: server.URL(), Schema: "s"})
 	l.must(t, next, 3, true, 1, 2, 3)
-	require.Equal(t, "1", server.Text(countPassTables), "the table of the other stream")
+	require.Equal(t, "1", server.Text(countPassTables), "only the table of the other stream is left")
 	_, err = late.Apply(t.Context(), load.Sweep{Table: l.table.Name, Delete: true})
 	require.ErrorIs(t, err, state.ErrMoved)
 	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 3, Known: true}, other.must(t, frozen, 2, true, 3))
@@ -171,8 +172,8 @@ func TestCarriedAbandoned(t *testing.T) {
 	require.Equal(t, "0", server.Text(countPassTables))
 }
 
-// A backup reads all tables of the schema. It does not delay commits. A table that could not be dropped because of
-// the backup is dropped later.
+// A backup reads all tables of the schema. It must not delay commits. If a table cannot be dropped during the backup,
+// it is dropped later.
 func TestCarriedDuringBackup(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -198,7 +199,7 @@ func TestCarriedDuringBackup(t *testing.T) {
 	require.Equal(t, "0", server.Text(countPassTables))
 }
 
-// If a transaction is a whole pass, for example for webhook events, it leaves no table.
+// If one transaction makes a whole pass, no table is left. For example, webhook events are committed in this way.
 func TestCarriedOnce(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})

@@ -18,10 +18,13 @@ type object struct {
 	suspect bool              // another role may own the object or have attached something to it
 }
 
-// relations returns an SQL condition on the relation c of pg_class. The condition is true if c belongs to the schema,
-// and has one of the names or is a child table of a table with one of the names. The form of the condition lets the
-// server use the index on name and schema, because a database may have schemas for thousands of sources. The index
-// sorts names by their bytes. So names that begin with n__ are between n__ and n_`.
+// relations returns an SQL condition on the relation c of pg_class. The condition is true if c belongs to the schema
+// and its name is one of names. It is also true for child tables: for the name leads, every name that begins with
+// leads__.
+//
+// A database may have thousands of schemas, so the server must find the relations through the index on name and schema.
+// That index sorts names by their bytes, and the byte after _ is `. So all names that begin with leads__ are between
+// leads__ and leads_`.
 func relations(schema string, names []string) string {
 	or := make([]string, 0, 2*len(names))
 	for _, n := range names {
@@ -77,8 +80,9 @@ func readObjects(ctx context.Context, s *session, schema string, names []string)
 	return all, err
 }
 
-// keysSQL is a query for the unique keys of the relation c in one text: the number of the columns of a key, and the attribute
-// numbers of the columns in its index. Semicolons separate the keys.
+// keysSQL is a query that returns all unique keys of the relation c as one text, such as "1 1;2 1 3". Semicolons
+// separate the keys. For each key, the first number says how many columns the key has. The attribute numbers of the
+// index's columns follow, first those of the key.
 const keysSQL = `SELECT pg_catalog.string_agg(i.indnkeyatts::text || ' ' || i.indkey::text, ';' ORDER BY i.indexrelid) AS keys FROM pg_catalog.pg_index i
 	WHERE i.indrelid = c.oid AND i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AND i.indexprs IS NULL`
 
@@ -93,7 +97,7 @@ func (o *object) addKeys(text string) error {
 		if err != nil {
 			return err
 		}
-		columns := numbers[1 : n+1] // the other columns are only included in the index
+		columns := numbers[1 : n+1] // the index may contain more columns, which are not part of the key
 		for i, number := range columns {
 			columns[i] = o.numbers[number]
 		}

@@ -27,7 +27,7 @@ func (l Problems) Error() string {
 	return fmt.Sprintf("%s; and %d more", strings.Join(l[:most], "; "), len(l)-most)
 }
 
-// lackingRights returns what prevents a run.
+// lackingRights lists the problems that would make a run fail.
 func lackingRights(ctx context.Context, s *session, schema string) (Problems, error) {
 	var role, database string
 	var version, utf8, replica, temp, exists, creator, usage, create int64

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A failed connection is reported in one line that ends with the cause.
+// The error of a failed connection has one line, which ends with the cause.
 func TestDialErrorIsOneLine(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

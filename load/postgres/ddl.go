@@ -67,7 +67,8 @@ func keyLinks(t schemas.Table) bool {
 	return load.Child(t.Columns) && sqlmerge.OneRowPerKey(t) && t.Key[0] == load.RootKeyColumn(t.Columns)
 }
 
-// alter adds and widens columns. Views on a widened column are dropped before and created again afterwards.
+// alter adds and widens columns. If views depend on a widened column, it drops them first and creates them again at the
+// end.
 func (t *transaction) alter(ctx context.Context, p load.Plan) error {
 	table := t.b.Place(p.Table.Name)
 	var actions []string
@@ -124,8 +125,8 @@ func (t *transaction) dropKey(ctx context.Context, table schemas.Table) error {
 	return nil
 }
 
-// comment sets the comments on a new table, on new columns, and on columns with a new description. A comment says
-// where the content of the table or column comes from. It does not replace comments that users have written.
+// comment sets the comments on a new table, on new columns, and on columns with a new description. A comment says where
+// the content of the table or column comes from. Comments that users have written stay unchanged.
 func (t *transaction) comment(ctx context.Context, a sqlmerge.Alteration) error {
 	p, table := a.Plan, t.b.Place(a.Table.Name)
 	theirs, err := t.comments(ctx, p)

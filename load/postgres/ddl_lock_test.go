@@ -60,8 +60,8 @@ func widenedAll(t *testing.T, server *pgtest.Server, d *DB, names []string) {
 	}
 }
 
-// In TestLine, eight sources change one table at the same time. The commit of the first one takes longer than the lock
-// timeout. The others wait for an advisory lock, so they keep their order and block no reader.
+// In TestLine, eight sources change one table at the same time. The commit of the first source takes longer than the
+// lock timeout. The other sources wait for an advisory lock. So they keep their order and block no reader.
 func TestLine(t *testing.T) {
 	server := pgtest.Shared(t)
 	names := sources(8)
@@ -82,7 +82,7 @@ func TestLine(t *testing.T) {
 		return nil
 	}})
 	widenedAll(t, server, d, names)
-	require.Equal(t, []string{"7", "0"}, []string{line, behind}, "they wait for the advisory lock, not for a table")
+	require.Equal(t, []string{"7", "0"}, []string{line, behind}, "seven sources wait for the advisory lock, and none waits for a table")
 	require.NotContains(t, out.text(), "wait for other sources")
 }
 
@@ -104,8 +104,8 @@ func (l *logged) text() string {
 	return l.all.String()
 }
 
-// In TestLineAndReader, eight sources change a table that a long query is reading. None of them waits so long for the
-// table that it blocks other queries.
+// In TestLineAndReader, eight sources change a table while a long query reads it. A session that waits for the table
+// blocks the queries of others behind it. So no source may wait for the table for long.
 func TestLineAndReader(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 100 * time.Millisecond, Wait: 30 * time.Second})
@@ -132,8 +132,8 @@ func shareOf(t *testing.T, d *DB, source, column string) load.Tx {
 
 const waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = "
 
-// In TestLineReleased, two sources wait for a third one, and find that nothing is left to change. Both continue, although
-// neither has committed.
+// In TestLineReleased, two sources want to make the same change as a third one, and wait for it. After its commit,
+// nothing is left to change. Then both release the advisory lock and continue, before either of them has committed.
 func TestLineReleased(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", Wait: time.Second})
@@ -158,8 +158,8 @@ func TestLineReleased(t *testing.T) {
 	require.NoError(t, widened(t, d, "d"), "another source can change the table")
 }
 
-// In TestLineChangeBetween, a source reads the table before another source changes it, and reads the recorded changes
-// after that. It must not conclude that a person has changed the table.
+// In TestLineChangeBetween, a source reads the columns of a table. Then another source adds a column and records this
+// change. Then the first source reads the recorded changes. It must not conclude that a person has changed the table.
 func TestLineChangeBetween(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})

@@ -16,12 +16,12 @@ import (
 	"github.com/penstock-data/penstock/state/pgerror"
 )
 
-// smallDisk returns a folder with a database of the server, on a disk whose size can be changed. Only root can create
-// such a disk.
+// smallDisk returns a folder on a small disk, and the URL of a database there. The test can change how much space is
+// free. Only root can create such a disk.
 func smallDisk(t *testing.T, server *pgtest.Server) (dir, url string) {
 	t.Helper()
 	if os.Getenv(pgtest.Env) != "" {
-		t.Skipf("the disk of %s is not ours", pgtest.Env)
+		t.Skipf("cannot change the disk of the server in %s", pgtest.Env)
 	}
 	info, err := os.Stat(server.Text("SHOW data_directory"))
 	require.NoError(t, err)
@@ -49,8 +49,8 @@ func leave(t *testing.T, server *pgtest.Server, dir string, n int64) {
 	require.NoError(t, syscall.Mount("", dir, "", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)))
 }
 
-// TestFullDisk fills the server's disk during a commit. The commit fails at once, without retries. The error says
-// that the server's disk is full. With more space, the commit succeeds. // Invariants 1, 15
+// TestFullDisk fills the server's disk during a commit. The commit must fail at once, without retries. The error must
+// say that the server's disk is full. When there is space again, the commit succeeds. // Invariants 1, 15
 func TestFullDisk(t *testing.T) {
 	server := pgtest.Start(t)
 	dir, url := smallDisk(t, server)

@@ -1,17 +1,17 @@
 // Package postgres loads tables into a schema of a Postgres database. The merge is that of package sqlmerge.
 //
 // A commit is one transaction. The rows, the changes of tables, the rows of penstock's own tables and the cursor become
-// visible together. The transaction begins by locking the stream's row in _penstock_state, and ends by updating this
-// row. So only one of two processes can commit. If the answer to a COMMIT is lost, its outcome is looked up under the
-// same lock.
+// visible together. At its beginning, the transaction locks the stream's row in _penstock_state. At its end, it updates
+// this row. So if two processes commit to the same stream, only one succeeds. If the answer to a COMMIT is lost,
+// penstock waits for the same lock and then reads whether the commit succeeded.
 //
-// The keys and hashes of arriving rows are copied into a temporary table and compared with the stored ones. Whole
-// rows are sent only if they are new or changed, by COPY in binary format, encoded from Arrow columns. A pass that
-// finds no changes writes only to penstock's own tables.
+// penstock first sends the keys and hashes of the arriving rows. It copies them into a temporary table, and the server
+// compares them with the stored rows. Then penstock sends only the new and changed rows in full. It encodes them from
+// Arrow columns, and uses COPY in binary format. A pass that finds no changes writes only to penstock's own tables.
 //
-// Other programs use the database too. So tables are altered in place, and never swapped or truncated. Views that
-// block a change are dropped and created again as they were. If that is impossible for a view, the stream stops and
-// nothing is changed.
+// Other programs use the database too. So penstock alters tables in place, and never swaps or truncates them. If views
+// block a change, penstock drops them and creates the same views again. If a view cannot be created again, the stream
+// stops and nothing is changed.
 package postgres
 
 import (
@@ -40,26 +40,27 @@ type Options struct {
 	// Wait is how long to retry if the server does not answer, or if another session blocks a table or row; default
 	// 1 min.
 	Wait time.Duration
-	// IdleTimeout limits the time without progress, by default to 15 s. After that, the transaction is ended by the
-	// server, or by another process that waits for the transaction's locks.
+	// IdleTimeout limits how long a transaction may make no progress; default 15 s. After that, the server ends the
+	// transaction. If the server does not, another process that waits for its locks ends it.
 	IdleTimeout time.Duration
 
 	// Step is called before each named step of a commit, if it is not nil. If Step returns an error, the commit step
 	// fails. Tests use it to interrupt commits at every step.
 	Step func(name string) error
 
-	// LoggedWarnings has the warnings about rights that were already logged. Destinations that share it, such as
-	// those of the schemas of many sources, log each warning only once.
+	// LoggedWarnings has the warnings about rights that were already logged. If several destinations share this map,
+	// each warning is logged once. The sources of a multi-source pipeline share it, because each has a schema of its
+	// own.
 	LoggedWarnings *sync.Map
 
-	Log *slog.Logger // for problems that were handled but that a person should know; nil: no log
+	Log *slog.Logger // for problems that penstock has handled itself; nil: no log
 }
 
 const (
 	defaultLockTimeout = 10 * time.Second
 	defaultWait        = time.Minute
-	// defaultSilence must be shorter than the lease of a stream. Then a stalled session has ended when another worker
-	// gets the lease.
+	// defaultSilence must be shorter than the lease of a stream. If a session stalls, it has then ended before another
+	// worker gets the lease.
 	defaultSilence = 15 * time.Second
 )
 

@@ -20,7 +20,7 @@ import (
 )
 
 // faultParts returns the records of pass p. In each pass, a third of the records have changed, and one record is
-// missing. The second pass adds a column, the third a child table.
+// missing. The second pass adds a column. The third pass adds a child table.
 func faultParts(p, records int) []part {
 	columns := []string{"name"}
 	table := rootTable("crm_leads", field("name", schemas.Text))
@@ -49,7 +49,7 @@ func faultParts(p, records int) []part {
 	return []part{root, items}
 }
 
-// faultCheck checks that the tables are as after pass p.
+// faultCheck checks that the tables have the content that pass p leaves.
 func faultCheck(t testing.TB, server *pgtest.Server, schema string, p, records int) {
 	t.Helper()
 	at := ident(schema) + "."
@@ -62,7 +62,7 @@ func faultCheck(t testing.TB, server *pgtest.Server, schema string, p, records i
 	}
 }
 
-// TestRestart stops the server immediately, like a crash, at each step of three passes and at random moments of a
+// TestRestart stops the server immediately, as in a crash: at each step of three passes, and at random moments of a
 // COPY.
 func TestRestart(t *testing.T) {
 	server := pgtest.Start(t)
@@ -117,7 +117,8 @@ func TestRestartMidCopy(t *testing.T) {
 	}
 }
 
-// TestLostCommit repeatedly loses a COMMIT request or its answer. The commit is made once, and reported as committed.
+// TestLostCommit repeatedly loses COMMIT requests or their answers. Each transaction is committed exactly once, and
+// reported as committed.
 func TestLostCommit(t *testing.T) {
 	server := pgtest.Shared(t)
 	p := newProxy(t, server.Address())
@@ -128,14 +129,14 @@ func TestLostCommit(t *testing.T) {
 		p.lose(i%3, i%2)
 		parts := faultParts(run, 10)
 		out := loadRows(t, d, run, parts...)
-		require.Equal(t, i%3+i%2, p.count(), "commits that were lost")
+		require.Equal(t, i%3+i%2, p.count(), "the proxy lost all requests and answers that it should lose")
 		require.EqualValues(t, len(parts[0].rows), out.Unchanged+out.Written)
 		require.Equal(t, fmt.Sprint(run), server.Text("SELECT sequence FROM s._penstock_state"))
 	}
 }
 
-// TestSlowCommit loses the answer of a COMMIT that the server is still processing. A reader without the lock would
-// find that nothing is committed yet.
+// TestSlowCommit loses the answer to a COMMIT that the server is still processing. A read without the lock would find
+// that nothing is committed yet.
 func TestSlowCommit(t *testing.T) {
 	server := pgtest.Shared(t)
 	p := newProxy(t, server.Address())
@@ -146,8 +147,8 @@ func TestSlowCommit(t *testing.T) {
 	p.lose(0, 1)
 	begin := time.Now()
 	loadRows(t, d, 2, faultParts(2, 10)...)
-	require.Greater(t, time.Since(begin), 1900*time.Millisecond, "it waited for the server")
-	require.Equal(t, "1", server.Text("SELECT last_value FROM s.commits"), "and did it once")
+	require.Greater(t, time.Since(begin), 1900*time.Millisecond, "the load waits for the server's COMMIT")
+	require.Equal(t, "1", server.Text("SELECT last_value FROM s.commits"), "the transaction is committed once")
 	require.Equal(t, 1, p.count())
 	faultCheck(t, server, "s", 2, 10)
 	require.Equal(t, "2", server.Text("SELECT sequence FROM s._penstock_state"))
@@ -198,7 +199,7 @@ func TestOwnTablesDropped(t *testing.T) {
 	loadRows(t, d, 1, faultParts(1, 10)...)
 	server.Exec("DROP TABLE s._penstock_state, s._penstock_schema")
 	out := loadRows(t, d, 2, faultParts(2, 10)...)
-	require.EqualValues(t, 1, out.Deleted, "the table was adopted")
+	require.EqualValues(t, 1, out.Deleted, "penstock continues to use the existing table")
 	faultCheck(t, server, "s", 2, 10)
 	tables, err := d.Tables(t.Context(), "crm_leads")
 	require.NoError(t, err)

@@ -20,8 +20,9 @@ import (
 // stagedIn is a temporary table with staged rows.
 const stagedIn = "pg_temp.penstock_rows"
 
-// temporary returns SQL that creates a temporary table, which exists until the transaction ends. It first drops a
-// table of that name, if an earlier statement has left one. The definition is a list of columns, or AS and a query.
+// temporary returns SQL that creates a temporary table, which exists until the transaction ends. If an earlier
+// statement has left a table of that name, the SQL drops it first. The definition is a list of columns, or AS and a
+// query.
 func temporary(name, definition string) string {
 	drop := "DROP TABLE IF EXISTS " + name + "; CREATE TEMP TABLE " + name + " "
 	if strings.HasPrefix(definition, "AS ") {
@@ -183,11 +184,11 @@ type rows struct {
 	staged *load.Staged
 	table  string
 	subset *codec.Ordinals // ordinals of the rows to send; nil: all rows
-	begins map[int64]int64 // the start of the validity by ordinal, as penstock's timestamps; nil: the rows' synced_at
-	report *schemas.Table  // the table in which values that cannot be stored are reported; nil: they are not reported
+	begins map[int64]int64 // by ordinal: when the row becomes valid, in microseconds; nil: the row's synced_at
+	report *schemas.Table  // the table named in rejects of values that cannot be stored; nil: no rejects
 }
 
-// chosen reads which rows an insertion writes.
+// chosen returns the staged rows that an insertion writes.
 func (t *transaction) chosen(ctx context.Context, i sqlmerge.Insertion) (r rows, err error) {
 	r = rows{staged: i.Staged, table: i.Table.Name, report: &i.Table}
 	if i.Chosen == "" {
@@ -301,7 +302,7 @@ func (t *transaction) typeOf(types map[string]string, s codec.Column) string {
 	return t.b.Type(s.To)
 }
 
-// Objects implements [sqlmerge.Reader]. It also says why it is unsafe to write to a table.
+// Objects implements [sqlmerge.Reader]. If it is not safe to write to a table, the result has the reasons.
 func (t *transaction) Objects(ctx context.Context, names []string) (map[string]*sqlmerge.Object, error) {
 	found, err := readObjects(ctx, t.session, t.b.schema, names)
 	if err != nil {

@@ -33,15 +33,15 @@ func (o *ownTables) exist() bool {
 	return len(o.ready) > 0
 }
 
-// The method learn records that the tables for the source exist.
+// The method learn records that the tables for the source now exist.
 func (o *ownTables) learn(source string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.ready[source != ""] = true
 }
 
-// recheck returns err. If err says that a table is missing, one of penstock's own tables was dropped by hand. The
-// returned error then allows a retry, and the next transaction creates the table.
+// recheck returns err. If err says that a table is missing, a person has dropped one of penstock's own tables. Then
+// recheck wraps err so that the transaction is tried again, and the next attempt creates the table.
 func (o *ownTables) recheck(err error) error {
 	if pgerror.Code(err) != pgerror.UndefinedTable {
 		return err
@@ -78,16 +78,16 @@ func createLacking(ctx context.Context, s *session, sql dialect, source string) 
 	return nil
 }
 
-// lack says what one of penstock's own tables lacks. Columns may be missing because a newer version of penstock has
-// added them.
+// lack describes one of penstock's own tables that is missing, or that lacks columns. An older version of penstock may
+// have created the table without these columns.
 type lack struct {
 	table   schemas.Table
 	there   bool
 	columns []arrow.Field
 }
 
-// lackingOwn returns what penstock's own tables lack. It returns an error if the tables of the schema cannot hold rows
-// of the given source: see [load.CheckSharing].
+// lackingOwn finds the missing tables and columns of penstock's own tables. It returns an error if the tables of the
+// schema cannot hold rows of the given source: see [load.CheckSharing].
 func lackingOwn(ctx context.Context, s *session, schema, source string) (all []lack, err error) {
 	found, err := readObjects(ctx, s, schema, ownNames())
 	if err != nil {
@@ -146,8 +146,9 @@ func makeSQL(sql dialect, l lack) string {
 		"COMMENT ON TABLE " + sql.Place(t.Name) + " IS " + literal(ownComment(t))
 }
 
-// fill returns the storage option of one of penstock's own tables. Most runs write each row of these two tables again. If
-// its page has room for the new version, the server does not change the indexes, and writes half as much to its log.
+// fill returns the storage option of one of penstock's own tables. Most runs replace each row of _penstock_state and
+// _penstock_rejects. So their pages keep free space. If the new version of a row fits in the same page, the server does
+// not change the indexes, and writes half as much to its log.
 func fill(t schemas.Table) string {
 	if t.Name == load.State.Name || t.Name == load.Rejects.Name {
 		return " WITH (fillfactor = 40)"

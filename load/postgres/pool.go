@@ -24,7 +24,7 @@ type pool struct {
 
 	mu     sync.Mutex
 	active map[*session]bool
-	copies map[string]stalledCopy // progress by process id of the server: see terminateStalled
+	copies map[string]stalledCopy // by process id of the session on the server: see terminateStalled
 }
 
 const (
@@ -105,8 +105,8 @@ func (p *pool) acquire(ctx context.Context) (*session, error) {
 }
 
 // read runs f in a read-only transaction, which sees one snapshot of the database. After a transient error, it runs f
-// again on another connection. If f has passed on rows before it fails, read fails too, because the caller would
-// otherwise get rows twice.
+// again on another connection. Exception: if f has already passed rows to its caller, read returns the error. Otherwise
+// the caller would get these rows twice.
 func (p *pool) read(ctx context.Context, f func(*session) error) error {
 	var failed error
 	err := p.retry(ctx, func() error {
@@ -129,12 +129,12 @@ func (p *pool) read(ctx context.Context, f func(*session) error) error {
 	return cmp.Or(err, failed)
 }
 
-// settings returns SQL with the settings of each transaction, in one statement without a result. They override the
-// settings of role, database and server. With them, names without a schema mean built-in objects, texts and times are
-// parsed as intended, and no row is hidden.
+// settings returns one SQL statement that sets the parameters of a transaction. The statement has an empty result.
+// These values replace the settings of role, database and server. As a result, names without a schema mean built-in
+// objects, texts and times are parsed correctly, and row-level security never hides rows silently.
 //
-// The default of random_page_cost is for rotating disks. With it, the planner would not use an index to look up a few
-// thousand rows among millions.
+// The default of random_page_cost is meant for rotating disks. With that default, the planner would scan a table of
+// millions of rows instead of looking up a few thousand of them in an index.
 func (p *pool) settings(more ...[2]string) string {
 	all := append([][2]string{
 		{"search_path", "pg_catalog, pg_temp"}, {"standard_conforming_strings", "on"}, {"TimeZone", "UTC"},
@@ -158,8 +158,9 @@ func (p *pool) beginSQL() string {
 	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; " + p.settings([2]string{"synchronous_commit", "on"})
 }
 
-// lockWaitFactor limits how long a transaction waits for others that change the same table: this many times
-// [Options].Wait. Such a wait blocks no reader, and the last of many sources waits for the commits of all others.
+// lockWaitFactor limits how long a transaction waits for the advisory lock of a table that other sources change: this
+// many times [Options].Wait. The limit is high because the last of many sources waits for the commits of all the
+// others. This wait blocks no reader.
 const lockWaitFactor = 10
 
 // advisoryLockSQL returns SQL that waits for the advisory locks with the given names.

@@ -16,17 +16,17 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// The suite passes through a PgBouncer in transaction mode.
+// The conformance suite passes if a PgBouncer in transaction mode is between penstock and the server.
 func TestPoolerConforms(t *testing.T) {
 	if testing.Short() {
-		t.Skip("TestPooler is the short form")
+		t.Skip("TestPooler tests this in less time")
 	}
 	server := pgtest.Start(t)
 	loadtest.Run(t, driver(server, server.Pooler(t), Options{JSON: "json"}))
 }
 
-// poolerSettings are the settings of PgBouncer with and without support for prepared statements. PgBouncer has the
-// support since version 1.21.
+// poolerSettings returns settings of PgBouncer by name: with and without support for prepared statements. PgBouncer
+// supports them since version 1.21.
 func poolerSettings(t *testing.T) map[string][]string {
 	all := map[string][]string{"default": {"default_pool_size = 3"}}
 	if pgtest.PoolerVersion(t) >= 121 {
@@ -36,8 +36,9 @@ func poolerSettings(t *testing.T) map[string][]string {
 	return all
 }
 
-// Behind a pooler in transaction mode, many loads and queries share a few sessions. All queries have the same text. The name
-// in it means another table in each schema, so a statement that another client has prepared must not be used.
+// Behind a pooler in transaction mode, many loads and queries share a few sessions. All queries have the same text, but
+// the name in it means another table in each schema. So a query must not use a statement that another client has
+// prepared.
 func TestPooler(t *testing.T) {
 	server := pgtest.Start(t)
 	for name, settings := range poolerSettings(t) {

@@ -117,9 +117,10 @@ func (d *DB) Accept(ctx context.Context, table string) (changes []load.Change, e
 // Schema implements [load.Viewer].
 func (d *DB) Schema() string { return d.b.schema }
 
-// View implements [load.Viewer]. The query names its tables with the schema. All other names in it mean built-in
-// objects, so that no object of another role becomes part of the view. Grants on the view stay. If the columns of the
-// view have changed, the view is dropped and created again. That fails if another view depends on it.
+// View implements [load.Viewer]. In the query, the names of tables include the schema. Names without a schema mean
+// built-in objects, so the view never uses an object of another role by mistake. Grants on an existing view are kept.
+// If the columns of the view have changed, the view is dropped and created again. That fails if another view depends on
+// it.
 func (d *DB) View(ctx context.Context, name, query string) error {
 	return d.b.pool.retry(ctx, func() error { return d.CreateView(ctx, name, query) })
 }
@@ -153,8 +154,8 @@ func (d *DB) Check(ctx context.Context) error {
 	return nil
 }
 
-// Warnings reports rights that are not needed: of penstock's role, or of other roles in the schema. Each warning is
-// one line and says what to do.
+// Warnings lists rights that a run does not need. penstock's role may have them, or other roles may have them in the
+// schema. Each warning is one line and says what to do.
 func (d *DB) Warnings(ctx context.Context) (out []string, err error) {
 	err = d.b.pool.read(ctx, func(s *session) error {
 		out, err = s.strings(ctx, excessSQL(d.b.schema))

@@ -35,7 +35,7 @@ func driver(server *pgtest.Server, url string, o Options) loadtest.Driver {
 	return loadtest.Driver{
 		Open: func(t testing.TB, step func(string) error) load.Destination {
 			schema, ok := named.Load(t)
-			if !ok { // tables of other tests would not interfere, but would slow down the catalog
+			if !ok { // the next tests do not see these tables, but many tables slow down the catalog
 				t.Cleanup(func() { server.Exec("DROP SCHEMA IF EXISTS " + ident(schema.(string)) + " CASCADE") })
 				schema = fmt.Sprintf(`it's "%s" %d`, o.JSON, count.Add(1))
 				named.Store(t, schema)
@@ -47,7 +47,7 @@ func driver(server *pgtest.Server, url string, o Options) loadtest.Driver {
 			return d
 		},
 		Rows: func(t testing.TB, d load.Destination, table string) []loadtest.Row {
-			if testing.Short() { // most of the time of a small query is spent on its checks, which other tests cover
+			if testing.Short() { // the checks take most of the time of a small query, and other tests cover them
 				return uncheckedRows(t, d.(*DB), table)
 			}
 			return rowsOf(t, d.(*DB), table)
@@ -86,7 +86,7 @@ func rowsOf(t testing.TB, d *DB, table string) (rows []loadtest.Row) {
 	})
 }
 
-// uncheckedRows is like rowsOf, without the checks of what a query calls.
+// uncheckedRows is like rowsOf, but does not check which functions the query calls.
 func uncheckedRows(t testing.TB, d *DB, table string) []loadtest.Row {
 	t.Helper()
 	return collect(t, func(each func(arrow.RecordBatch) error) error {

@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proxy forwards between a destination and its server. It can cut the connection at a COMMIT: before the server gets
-// the COMMIT, or before the client gets the answer.
+// proxy passes messages between a destination and its server. It can cut the connection at a COMMIT: before the server
+// gets the COMMIT, or before the client gets the answer.
 type proxy struct {
 	listener net.Listener
 	to       string

@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/codec"
 )
 
-// readsOnly matches the beginning of a statement that may be read-only. Later, [prepareShown] uses the server's parser
-// to check this.
+// readsOnly matches the beginning of a statement that may be read-only. [prepareShown] later uses the server's parser
+// to find out whether the statement really only reads.
 var readsOnly = regexp.MustCompile(`(?is)^(?:\s|\(|` + comment + `)*(?:SELECT|WITH|VALUES|TABLE)\b`)
 
 // shows matches a SHOW statement as a whole. SHOW calls no functions.
@@ -78,12 +78,12 @@ func (q readQuery) run(ctx context.Context, s *session, schema string, visit fun
 const queryName = "penstock_query"
 
 // prepare prepares a query. Other roles may have created functions and operators in the destination's schema with the
-// names of built-in ones. If a query calls such a function, the function runs with the rights of penstock's role. So
-// the server first parses the query, and penstock checks which functions it calls. The server then runs what it has
-// parsed. So the meaning of a name cannot change in between.
+// names of built-in ones. If a query called such a function, the function would run with the rights of penstock's role.
+// So the server first parses the query, and penstock checks which functions it calls. Then the server runs the parsed
+// query. So no other role can change the meaning of a name between the check and the run.
 //
-// A pooler may rename prepared statements, and may not parse a statement that an earlier client has prepared. So the
-// statement gets a comment that makes its text unique.
+// A pooler may rename a prepared statement. If an earlier client has prepared a statement with the same text, the
+// pooler may use that one and not parse the text again. So prepare adds a random comment, which makes the text unique.
 func (q readQuery) prepare(ctx context.Context, s *session, schema string) (_ *pgconn.StatementDescription, name string, err error) {
 	const plain = "SET LOCAL search_path = pg_catalog, pg_temp"
 	names := "SET LOCAL search_path = pg_catalog, " + ident(schema) + ", pg_temp"
@@ -123,7 +123,8 @@ func (q readQuery) prepare(ctx context.Context, s *session, schema string) (_ *p
 }
 
 // checkedSQL selects the arrays, records and ranges that contain a domain with a check. It also selects the names by
-// which a statement can refer to them: the names of the types, and those of their functions and operators.
+// which a statement can use such a type: its own name, the names of its element types, and the names of functions and
+// operators with a parameter or result of the type.
 const checkedSQL = `WITH RECURSIVE checked(oid) AS (
 		SELECT y.oid FROM pg_type y WHERE typtype = 'd' AND y.oid >= 16384 AND EXISTS (SELECT FROM pg_constraint WHERE contypid = y.oid)
 		UNION SELECT whole.oid FROM checked, LATERAL (SELECT oid FROM pg_type WHERE typbasetype = checked.oid OR typelem = checked.oid
@@ -136,9 +137,10 @@ const checkedSQL = `WITH RECURSIVE checked(oid) AS (
 	UNION SELECT y.oid, proname FROM y JOIN pg_proc ON y.oid = prorettype OR y.oid = ANY (proargtypes) OR y.oid = ANY (proallargtypes)
 	UNION SELECT y.oid, oprname FROM y JOIN pg_operator ON y.oid IN (oprleft, oprright, oprresult)`
 
-// checkTypes returns an error if parsing the statement is not safe. While the server parses, it converts literals.
-// For arrays, records and ranges, this runs the checks of domains. If the statement contains the name of such a type,
-// checkTypes examines the functions that the checks call. If one of them is forbidden, the statement is refused.
+// checkTypes returns an error if it is not safe to let the server parse the statement. While the server parses, it
+// converts literals to their types. If the type is an array, record or range, the conversion runs the checks of the
+// domains in it. If the statement contains a name that checkedSQL has found, checkTypes examines the functions that
+// these checks call. If one of them is forbidden, the statement is refused.
 func checkTypes(ctx context.Context, s *session, schema, sql string) error {
 	text, types := strings.ToLower(strings.ReplaceAll(sql, `""`, `"`)), ""
 	err := s.query(ctx, checkedSQL, func(v [][]byte) error {
@@ -156,8 +158,8 @@ func checkTypes(ctx context.Context, s *session, schema, sql string) error {
 	return checkCalls(ctx, s, schema, types)
 }
 
-// noticed is a key in the custom data of a connection. While the server sends a parse tree, its value is the
-// [strings.Builder] that collects the tree.
+// noticed is a key in the custom data of a connection. While the server sends a parse tree, the data under this key is
+// the [strings.Builder] that collects the tree.
 const noticed = "penstock.tree"
 
 // notice collects the parse tree, which the server sends as a notice. The server breaks the tree into lines at
@@ -190,8 +192,9 @@ func (s *session) major() int {
 	return n
 }
 
-// prepareShown prepares a SELECT and returns its parse tree. In the tree, views are replaced by their queries. No
-// other method to get the tree works in a read-only transaction and on a replica.
+// prepareShown prepares a SELECT and returns its parse tree. In the tree, views are replaced by their queries. The
+// server sends the tree as a notice, because no other way to get the tree works in a read-only transaction and on a
+// replica.
 func prepareShown(ctx context.Context, s *session, name, sql string) (*pgconn.StatementDescription, string, error) {
 	if err := s.run(ctx, showTrees(s.major())); err != nil {
 		return nil, "", err
@@ -246,7 +249,7 @@ func (r *references) add(tree string) {
 			r.relations = append(r.relations, numbers...)
 		case "funcid", "opfuncid", "aggfnoid", "winfnoid", "tsmhandler", "startInRangeFunc", "endInRangeFunc":
 			r.functions = append(r.functions, numbers...)
-		default: // also fields like jointype, but their numbers are not OIDs of domains
+		default: // fields of types; also fields such as jointype, but their small numbers are no OIDs of domains
 			r.types = append(r.types, numbers...)
 		}
 	}
@@ -255,9 +258,9 @@ func (r *references) add(tree string) {
 // oids formats OIDs for the condition = ANY.
 func oids(numbers []string) string { return "'{" + strings.Join(numbers, ",") + "}'::oid[]" }
 
-// expressionsSQL selects expressions that are not in the query, but that the server evaluates for it. Some belong to
-// the query's types, or to the parts of these types. The server evaluates others while it plans the query. Those
-// belong to tables of other roles, or to partitions of such tables.
+// expressionsSQL selects expressions that are not part of the query, but that the server evaluates for it. Some belong
+// to the types of the query, or to parts of these types. Others belong to tables of other roles, or to partitions of
+// such tables. The server evaluates those while it plans the query.
 func (r *references) expressionsSQL() string {
 	return `WITH RECURSIVE types(oid) AS (SELECT unnest(` + oids(r.types) + `) UNION SELECT part.oid FROM types JOIN pg_type y ON y.oid = types.oid, LATERAL (
 			SELECT unnest(ARRAY[y.typbasetype, y.typelem]) AS oid
@@ -276,7 +279,8 @@ func (r *references) expressionsSQL() string {
 // a type that has a check of its own.
 const maxNested = 16
 
-// addExpressions adds the references of the expressions that expressionsSQL selects.
+// addExpressions adds the objects to which the expressions of expressionsSQL refer. These can have expressions too, so
+// it repeats this until it finds nothing new.
 func (r *references) addExpressions(ctx context.Context, s *session) error {
 	known := map[string]bool{}
 	for range maxNested {
@@ -327,13 +331,14 @@ func checkCalls(ctx context.Context, s *session, schema, tree string) error {
 }
 
 // forbiddenSQL selects the first function of r that a query may not call. These functions are forbidden:
+// forbiddenSQL selects the first function of r that a query may not call. These functions are forbidden:
 //
-//   - functions of roles that are not trusted;
-//   - functions of Postgres or of an extension with effects beyond the transaction. Exception: functions that
-//     built-in views use, because they only show what these views show;
-//   - functions of a trusted role that find names by the session's search_path. They are forbidden only if another role
-//     has a function or operator in the schema with the name of a built-in one. The last column of the result is the name
-//     of that object.
+//   - functions of roles that are not trusted.
+//   - functions of Postgres or of an extension that have effects beyond the transaction. Functions that built-in views
+//     use are allowed, because a query could also read these views.
+//   - functions of a trusted role that use the session's search_path to find objects by name. They are forbidden only
+//     if another role has a function or operator in the schema with the name of a built-in one. The last column of the
+//     result is the name of that object.
 func (r *references) forbiddenSQL(schema string) string {
 	return `WITH f AS (SELECT p.*, ` + trusted("p.proowner") + ` AS trusted,
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') AS extension,
@@ -354,8 +359,8 @@ func (r *references) forbiddenSQL(schema string) string {
 		ORDER BY 4, 1 LIMIT 1`
 }
 
-// dynamic matches functions that are declared stable, but run statements that they get as arguments. Those statements
-// are not in the tree.
+// dynamic matches functions that are declared stable, but run statements that they get as arguments. The parse tree
+// does not contain those statements.
 const dynamic = `^(crosstab[0-9n]*|connectby|xpath_table|(table|schema|database)_to_xml(schema|_and_xmlschema)?)$`
 
 // volatileOnly matches functions whose results vary, but that have no effects beyond the transaction.

@@ -87,8 +87,8 @@ func commit(t testing.TB, d *DB, run int, from, next state.Cursor) error {
 	return x.Commit(t.Context(), next)
 }
 
-// TestRoundTrips checks the number of requests per commit. After its own commit, a process does not read the position
-// again.
+// TestRoundTrips checks the number of requests per commit. After its own commit, a process knows the position, so it
+// does not read it again.
 func TestRoundTrips(t *testing.T) {
 	server := pgtest.Shared(t)
 	address, asked := counted(t, server.Address())
@@ -99,13 +99,13 @@ func TestRoundTrips(t *testing.T) {
 	before := asked.Load()
 	x, err := d.Begin(t.Context(), leads, "c2", load.Pass{Run: runID(1), Whole: true})
 	require.NoError(t, err)
-	require.Equal(t, before, asked.Load(), "to begin")
+	require.Equal(t, before, asked.Load(), "Begin sends no request")
 	require.NoError(t, x.Commit(t.Context(), "c3"))
-	require.EqualValues(t, 3, asked.Load()-before, "an empty commit: fence, cursor, COMMIT")
+	require.EqualValues(t, 3, asked.Load()-before, "an empty commit needs three requests: lock the row, update the cursor, COMMIT")
 
 	before = asked.Load()
 	require.NoError(t, commit(t, d, 1, "c3", "c4"))
-	require.LessOrEqual(t, asked.Load()-before, int64(12), "a commit of rows")
+	require.LessOrEqual(t, asked.Load()-before, int64(12), "a commit of rows needs at most 12 requests")
 }
 
 // In TestCursorMovedByOther, another process changes the cursor that a destination has cached. // Invariant 13
@@ -115,12 +115,12 @@ func TestCursorMovedByOther(t *testing.T) {
 	loadRows(t, mine, 1, faultParts(1, 10)...)
 	require.NoError(t, commit(t, other, 2, "c1", "c2"))
 	require.ErrorIs(t, commit(t, mine, 2, "c1", "lost"), state.ErrMoved)
-	require.ErrorIs(t, commit(t, mine, 2, "c1", "lost"), state.ErrMoved, "nor later")
-	require.NoError(t, commit(t, other, 2, "c2", "c1"), "to the same cursor, with another sequence")
+	require.ErrorIs(t, commit(t, mine, 2, "c1", "lost"), state.ErrMoved, "the second attempt fails too")
+	require.NoError(t, commit(t, other, 2, "c2", "c1"), "the cursor gets an old value again, with a new sequence number")
 	require.ErrorIs(t, commit(t, other, 2, "c2", "lost"), state.ErrMoved)
-	require.NoError(t, commit(t, mine, 2, "c1", "c3"), "it has read the position again")
+	require.NoError(t, commit(t, mine, 2, "c1", "c3"), "the failed commits have made it read the position again")
 	require.Equal(t, "c3 4", server.Text("SELECT cursor || ' ' || sequence FROM s._penstock_state"))
 	server.Exec("DROP SCHEMA s CASCADE")
 	require.ErrorIs(t, commit(t, mine, 3, "c3", "lost"), state.ErrMoved)
-	require.NoError(t, commit(t, mine, 3, "", "c1"), "from the beginning")
+	require.NoError(t, commit(t, mine, 3, "", "c1"), "without tables, a commit begins with an empty cursor")
 }

@@ -26,8 +26,8 @@ const (
 	codeLimit        = "54000"
 )
 
-// markDiskFull marks the error of a full disk on the server, so that callers can recognize it. For a new session, the
-// server writes a file. If the disk is full, its error may say only that this file could not be written.
+// markDiskFull marks the error of a full disk on the server, so that callers can recognize it. The server writes a file
+// for each new session. If the disk is full, the error may only say that this file could not be written.
 func markDiskFull(err error) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if ok && (e.Code == codeDiskFull || e.Code == pgerror.Internal && strings.Contains(e.Message, "could not write init file")) {
@@ -45,7 +45,7 @@ func explainWideRow(err error) error {
 	return err
 }
 
-// retryable is an error whose cause is gone, so that a retry may succeed at once.
+// retryable is an error after which a retry may succeed at once, because its cause is gone.
 type retryable struct{ error }
 
 // Unwrap returns the wrapped error.
@@ -63,8 +63,8 @@ func (p *pool) retry(ctx context.Context, f func() error) error {
 	return p.retryExcluding(ctx, new(time.Duration), f)
 }
 
-// retryExcluding is like retry, but does not count the time that f waits for other sources that change the same tables.
-// The function f adds this time to queued.
+// retryExcluding is like retry, but the limit does not include the time that f waits for other sources that change the
+// same tables. The function f adds this time to queued.
 func (p *pool) retryExcluding(ctx context.Context, queued *time.Duration, f func() error) error {
 	// The waits are random, so that two sessions do not always try at the same time.
 	policy := retry.Policy{First: 50 * time.Millisecond, Longest: 5 * time.Second, Jitter: 0.5, Attempts: 20, Total: p.o.Wait}

@@ -41,7 +41,7 @@ func itemTable(root string, columns ...arrow.Field) schemas.Table {
 
 func field(name string, t arrow.DataType) arrow.Field { return schemas.Field(name, t, "/"+name) }
 
-// row returns a record, or a part of one, as the given run reads it.
+// row returns a row as the given run reads it. It may have only some of the columns.
 func row(run, ordinal int, hash string, cells loadtest.Row) loadtest.Row {
 	r := loadtest.Row{
 		schemas.ColSyncedAt: "2026-11-20T08:00:00Z", schemas.ColRun: runID(run), schemas.ColHash: hash,

@@ -20,12 +20,13 @@ import (
 	"github.com/penstock-data/penstock/state/pgerror"
 )
 
-// session is one connection. A transaction needs nothing that an earlier transaction has left in the session.
+// session is one connection. Each transaction makes its own settings, so it does not depend on earlier transactions of
+// the session.
 type session struct {
 	pool  *pool
 	conn  *pgxpool.Conn
 	pg    *pgconn.PgConn
-	begun bool // the caller has received rows, so a failed query must not be repeated
+	begun bool // the caller has received rows; if the query fails now, it must not be repeated
 }
 
 // unregister removes the session from the list of sessions that [pool.close] ends.
@@ -146,7 +147,8 @@ func (s *session) passOn(visit func(arrow.RecordBatch) error) func(arrow.RecordB
 	}
 }
 
-// answer runs a prepared statement and passes on its result: at least one batch, which may be empty.
+// answer runs a prepared statement and passes its result to visit, in at least one batch. For a result without rows,
+// the batch is empty.
 func (s *session) answer(ctx context.Context, stmt *pgconn.StatementDescription, name string, visit func(arrow.RecordBatch) error) error {
 	answer := codec.NewAnswer(stmt.Fields, s.passOn(visit))
 	defer answer.Release()
@@ -179,8 +181,8 @@ func (s *session) receive(ctx context.Context, add func(values [][]byte) error, 
 	return failed
 }
 
-// plainValue converts a value in text format: whole numbers and sums of them to int64, booleans to bool, and others to
-// string.
+// plainValue converts a value in text format. Whole numbers and sums of them become int64, booleans become bool, and
+// all other values become strings.
 func plainValue(oid uint32, v []byte) (sqldriver.Value, error) {
 	switch {
 	case v == nil:
@@ -228,7 +230,7 @@ func (s *session) copyIn(ctx context.Context, sql string, r io.Reader) (int64, e
 	return tag.RowsAffected(), cause(ctx, err)
 }
 
-// gate is a reader that can be closed. The driver reads in a goroutine of its own. If the connection is lost, the
+// gate is a reader that can be closed. The driver reads from it in another goroutine. If the connection is lost, the
 // driver does not wait for that goroutine.
 type gate struct {
 	mu     sync.Mutex
@@ -263,8 +265,8 @@ func (s *session) execParams(ctx context.Context, sql string, values [][]byte) e
 	return cause(ctx, err)
 }
 
-// The function cause returns err. If ctx has ended and caused err, the function adds the error of ctx. It also explains
-// the errors of a full disk and of a row that is too large.
+// The function cause returns err. If ctx has ended and this caused err, the function adds the error of ctx. It also
+// explains the errors of a full disk and of a row that is too large.
 func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (pgerror.Code(err) == codeCancelled || pgerror.Code(err) == "") && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)

@@ -59,8 +59,9 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// TestUnderscoresInName loads a root table whose name contains two underscores, like the names of child tables. Its
-// child table is dropped, and later a column of that child table. Both times the records are written again.
+// TestUnderscoresInName loads a root table whose name contains two underscores, as the names of child tables do. First
+// its child table is dropped, and later a column of the child table. Both times, the next load writes the records
+// again.
 func TestUnderscoresInName(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -83,7 +84,7 @@ func TestUnderscoresInName(t *testing.T) {
 	require.EqualValues(t, 2, loadRows(t, d, 4, parts(4)...).Unchanged)
 }
 
-// TestViewsSurvive widens a column on which views depend. The views are the same afterwards.
+// TestViewsSurvive widens a column on which views depend. Afterwards, the views have the same properties as before.
 func TestViewsSurvive(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -107,7 +108,7 @@ func TestViewsSurvive(t *testing.T) {
 	wider[0].rows[2]["v"] = "many"
 	loadRows(t, d, 2, wider...)
 	require.Equal(t, before, print())
-	require.Equal(t, other, server.Text("SELECT 's.other'::regclass::oid"), "a view that does not use the column stays")
+	require.Equal(t, other, server.Text("SELECT 's.other'::regclass::oid"), "a view that does not use the column is not created again")
 	require.Equal(t, "0,1,many", server.Text("SELECT string_agg(total, ',' ORDER BY total) FROM s.nested"))
 	require.Equal(t, "3", server.Text("SELECT count(mine) FROM s.people"), "columns that penstock did not make keep their defaults")
 	require.Equal(t, "3", server.Text("SELECT count(*) FROM s.people_current"))
@@ -115,8 +116,7 @@ func TestViewsSurvive(t *testing.T) {
 	require.Equal(t, "true", server.Text("SELECT (to_regclass('s.mine') IS NOT NULL)::text"))
 }
 
-// In TestViewsStop, a column has dependent objects that cannot be created again. The stream stops, and nothing is
-// changed.
+// In TestViewsStop, a column has dependent objects that cannot be created again. The stream stops, and nothing changes.
 func TestViewsStop(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -142,7 +142,7 @@ func TestViewsStop(t *testing.T) {
 	}
 }
 
-// TestHostileServer changes the role's settings in every way that could mislead penstock.
+// TestHostileServer gives the role settings that would mislead penstock if it used them.
 func TestHostileServer(t *testing.T) {
 	server := pgtest.Start(t)
 	server.Exec(`CREATE ROLE penny LOGIN; CREATE SCHEMA s AUTHORIZATION penny; CREATE SCHEMA evil; GRANT ALL ON SCHEMA evil TO PUBLIC;
@@ -171,7 +171,8 @@ func TestHostileServer(t *testing.T) {
 	require.Equal(t, "t", server.Text("SELECT (SELECT max(_penstock_synced_at) FROM s.people) = updated_at FROM s._penstock_state"))
 }
 
-// TestRights begins with a role without rights. Check names the missing rights, which the test grants one by one.
+// In TestRights, the role has no rights at first. Check names a missing right, and the test grants it, until none is
+// missing.
 func TestRights(t *testing.T) {
 	server := pgtest.Start(t)
 	server.Exec("CREATE ROLE penny LOGIN; REVOKE TEMP ON DATABASE postgres FROM PUBLIC; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
@@ -193,7 +194,7 @@ func TestRights(t *testing.T) {
 	server.Exec(`ALTER TABLE "My Schema".people OWNER TO penny; ALTER TABLE "My Schema".people ENABLE ROW LEVEL SECURITY; ALTER TABLE "My Schema".people FORCE ROW LEVEL SECURITY`)
 	lacks(`row-level security`)
 	_, err := attemptLoad(t, d, 2, "c2", people(2, schemas.Int64, "bob")...)
-	require.Error(t, err, "hidden rows are not treated as missing")
+	require.Error(t, err, "a load fails if rows are hidden, because it must not treat them as deleted")
 }
 
 // In TestColumnsLimit, a table would get too many columns. The stream stops, and the error names the limit.
@@ -210,8 +211,8 @@ func TestColumnsLimit(t *testing.T) {
 	require.Empty(t, server.Text("SELECT to_regclass('s.wide')"))
 }
 
-// With the default limit, the columns of a stream fit into a table in every mode. A row may still have more values
-// than fit into a page of Postgres.
+// With the default limit, a table can have all columns of a stream in every mode. But a single row can still have more
+// long values than fit into a page of Postgres.
 func TestDefaultColumnsFit(t *testing.T) {
 	server := pgtest.Shared(t)
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.History} {
@@ -233,7 +234,7 @@ func TestDefaultColumnsFit(t *testing.T) {
 	}
 }
 
-// TestFlaws writes values that Postgres cannot store. Each is stored in another form, and recorded as a reject.
+// TestFlaws writes values that Postgres cannot store. Each value is stored in another form, and recorded as a reject.
 func TestFlaws(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -335,8 +336,8 @@ func TestComments(t *testing.T) {
 	require.Equal(t, "mine", server.Text("SELECT col_description(attrelid, attnum) FROM pg_attribute WHERE attrelid = 's.people'::regclass AND attname = 'name'"))
 }
 
-// TestDocuments checks that a column keeps the value of each document, in a first load and in a merge, as json and as
-// jsonb.
+// TestDocuments checks that a JSON column keeps the value of each document. It tests a first load and a merge, with the
+// types json and jsonb.
 func TestDocuments(t *testing.T) {
 	server := pgtest.Shared(t)
 	docs := []string{`{"b":[1,2.50,null],"a":"\u00e9"}`, `12345678901234567890.50`, `"text"`, `1e3`, `-0`, `{"a":{"a":{}}}`, `[ ]`}
@@ -367,8 +368,8 @@ func TestDocuments(t *testing.T) {
 	require.Equal(t, "0", server.Text("SELECT count(*) FROM json._penstock_rejects"))
 }
 
-// A row has more values than a page of Postgres can store. The load fails with a helpful error and leaves nothing
-// behind. A row with 400 long values is stored.
+// The row of the wide table has more values than a page of Postgres can store. The load fails, and the error says what
+// to do. No table is left. A row with 400 long values can be stored.
 func TestRowLargerThanAPage(t *testing.T) {
 	server := pgtest.Shared(t)
 	for _, n := range []int{Columns, 1000} {

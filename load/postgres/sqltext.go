@@ -27,8 +27,8 @@ func idents(names []string) string {
 	return strings.Join(out, ", ")
 }
 
-// literal quotes a text. It writes a text with a backslash so that the setting standard_conforming_strings does not
-// matter.
+// literal quotes a text. If the text has a backslash, the result has the same meaning with every value of
+// standard_conforming_strings.
 func literal(s string) string {
 	s = strings.ReplaceAll(codec.EscapeText(s), "'", "''")
 	if strings.Contains(s, `\`) {
@@ -93,8 +93,8 @@ func (dialect) Traits() sqlmerge.Traits {
 	return sqlmerge.Traits{PrimaryKeys: true, RowID: "ctid", ExactNames: true, Bytewise: ` COLLATE "C"`, JSON: "json", ViewsBlock: true}
 }
 
-// LastRows implements [sqlmerge.Dialect]. The planner assumes that the result has few rows. So it uses an index to find
-// the stored rows that belong to them.
+// LastRows implements [sqlmerge.Dialect]. The query is written so that the planner expects few rows. So it uses an
+// index to find the stored rows with the same keys.
 func (dialect) LastRows(r sqlmerge.KeyedRows) string {
 	numbers, columns := make([]string, len(r.Key)), make([]string, len(r.Key))
 	for i, k := range r.Key {
@@ -110,8 +110,8 @@ func (dialect) LastRows(r sqlmerge.KeyedRows) string {
 // JSONText implements [sqlmerge.Dialect].
 func (dialect) JSONText(expr string, t arrow.DataType) string { return jsonOf(expr, t) }
 
-// Spellings implements [sqlmerge.Dialect]. A stored text has \u0000 in place of a zero byte, which Postgres cannot
-// store. A link has the zero byte in its JSON form.
+// Spellings implements [sqlmerge.Dialect]. Postgres cannot store a zero byte, so a stored text has \u0000 in its place.
+// A link has the zero byte in its JSON form.
 func (dialect) Spellings(expr string, t arrow.DataType) []string {
 	text := jsonOf(expr, t)
 	if !schemas.SameType(t, schemas.Text) {

@@ -8,18 +8,19 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// A process that is suspended or loses its network during a transaction keeps its locks: on the stream's row, and on
-// tables that other sources share. Two mechanisms end such a session:
+// A process may be suspended or lose its network during a transaction. Then its session keeps its locks on the stream's
+// row and on tables that other sources share. Two mechanisms end such a session:
 //
 //  - Between two statements, the server ends an idle session after idle_in_transaction_session_timeout
-//    (https://www.postgresql.org/docs/current/runtime-config-client.html). A process that works sends keepalive queries.
-//  - During a COPY, the server waits for rows without limit. So another process that waits for the locks terminates the
-//    session.
+//    (https://www.postgresql.org/docs/current/runtime-config-client.html). A process that is working sends keepalive
+//    queries, so its session is never idle for so long.
+//  - During a COPY, the server waits for rows without a time limit. So another process that waits for the locks
+//    terminates the session.
 //
 // Invariant 13
 
-// keepalive keeps the session alive between two calls of a transaction's methods. The source determines how long the
-// time between two calls is.
+// keepalive keeps the session alive between two calls of a transaction's methods. A slow source can make this time
+// long.
 type keepalive struct {
 	mu    sync.Mutex // locked while the session is in use
 	timer *time.Timer
@@ -46,7 +47,7 @@ func (x *tx) reserveSession() (done func()) {
 // method then reports the lost connection. // Invariant 15
 func (x *tx) ping() {
 	if !x.keepalive.mu.TryLock() {
-		return // a call is running, and schedules the next keepalive query
+		return // a method is running; at its end, it schedules the next keepalive query
 	}
 	defer x.keepalive.mu.Unlock()
 	if x.s == nil {
@@ -66,7 +67,7 @@ type stalledCopy struct {
 }
 
 // runningCopies finds sessions of penstock's role that run a COPY and hold locks on _penstock_state. It returns their
-// progress by process id. Postgres reports this progress since version 14. In earlier versions, the query fails.
+// progress by process id. Postgres reports this progress since version 14. With an earlier server, the query fails.
 func (p *pool) runningCopies(ctx context.Context, s *session) (map[string]string, error) {
 	found := map[string]string{}
 	err := s.query(ctx, "SELECT p.pid, a.query_start::text || ' ' || p.bytes_processed::text FROM pg_catalog.pg_stat_progress_copy p JOIN pg_catalog.pg_stat_activity a ON a.pid = p.pid "+
@@ -80,9 +81,9 @@ func (p *pool) runningCopies(ctx context.Context, s *session) (map[string]string
 	return found, err
 }
 
-// terminateStalled terminates sessions whose COPY has made no progress for [Options].IdleTimeout. It runs after a
-// session has waited too long for a lock. The time counts from the first call that has seen the COPY. So at least two
-// calls are needed.
+// terminateStalled terminates sessions whose COPY has made no progress for [Options].IdleTimeout. It runs when a
+// session has waited too long for a lock. The first call that finds a COPY only notes its progress. A later call
+// compares. So at least two calls are needed before a session is terminated.
 func (p *pool) terminateStalled(ctx context.Context) {
 	s, err := p.acquire(ctx)
 	if err != nil {
@@ -103,8 +104,8 @@ func (p *pool) terminateStalled(ctx context.Context) {
 	}
 }
 
-// stalled returns the process ids of sessions without progress for [Options].IdleTimeout. The map copies has the
-// progress of each session by process id.
+// stalled returns the process ids of sessions without progress for [Options].IdleTimeout. The parameter copies has the
+// current progress of each session by process id.
 func (p *pool) stalled(copies map[string]string, now time.Time) (pids []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -19,8 +19,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestZombie stalls a process at each step of a commit, with an open connection. Meanwhile another process takes
-// over. The first process must not commit when it continues.
+// TestZombie stalls a process at each step of a commit. Its connection stays open. Meanwhile another process loads the
+// stream. When the first process continues, it must not commit.
 func TestZombie(t *testing.T) {
 	server := pgtest.Shared(t)
 	var steps []string
@@ -69,8 +69,8 @@ func zombie(t *testing.T, server *pgtest.Server, schema string, n int) {
 	faultCheck(t, server, schema, 3, 10)
 }
 
-// TestZombieInCopy is like TestZombie, but the process stalls while it sends rows. The server considers its session
-// active.
+// TestZombieInCopy is like TestZombie, but the process stalls while it sends rows for a COPY. For the server, such a
+// session is not idle.
 func TestZombieInCopy(t *testing.T) {
 	server := pgtest.Shared(t)
 	if server.Text("SELECT current_setting('server_version_num')::int >= 140000") != "t" {
@@ -109,11 +109,11 @@ func TestStalled(t *testing.T) {
 	require.Empty(t, d.stalled(map[string]string{"1": "q 5", "2": "q 5"}, at(0)))
 	require.Empty(t, d.stalled(map[string]string{"1": "q 5", "2": "q 6"}, at(9)))
 	require.Equal(t, []string{"1"}, d.stalled(map[string]string{"1": "q 5", "2": "q 6"}, at(10)))
-	require.Empty(t, d.stalled(map[string]string{"1": "r 5"}, at(18)), "another session, or another COPY of the same session")
-	require.Empty(t, d.stalled(map[string]string{"2": "q 6"}, at(20)), "the COPY had ended in between, so its time starts again")
+	require.Empty(t, d.stalled(map[string]string{"1": "r 5"}, at(18)), "the COPY of session 2 has ended, and session 1 has begun another COPY")
+	require.Empty(t, d.stalled(map[string]string{"2": "q 6"}, at(20)), "the COPY of session 2 was not seen before, so its time starts again")
 }
 
-// In TestKeepalive, a transaction waits for its source and keeps its session alive.
+// In TestKeepalive, a transaction waits for its source for long, and keeps its session alive.
 func TestKeepalive(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", IdleTimeout: 3 * time.Second})

@@ -17,9 +17,9 @@ type position struct {
 	sequence, moved int64
 }
 
-// fence runs the statement begin, and locks the stream's row until the transaction ends. If there is no row, fence inserts
-// an empty one, so that only one process can make the first commit of a stream. Each later statement sees everything that
-// was committed before the lock was granted. Invariant 13
+// fence runs the statement begin, and locks the stream's row until the transaction ends. If there is no row, fence
+// inserts an empty one. So only one process can make the first commit of a stream. The statements after fence see
+// everything that other processes have committed before. Invariant 13
 func fence(ctx context.Context, s *session, sql dialect, k state.Key, begin string) (p position, err error) {
 	column, owner := "", ""
 	where := "pipeline = " + literal(k.Pipeline) + " AND stream = " + literal(k.Stream)
@@ -43,8 +43,8 @@ func fence(ctx context.Context, s *session, sql dialect, k state.Key, begin stri
 	return p, s.query(ctx, insert+"; "+read, row)
 }
 
-// settle waits until a COMMIT whose answer was lost has ended. It waits for the lock of the stream's row, which the
-// server releases then. Reading without the lock could be too early. // Invariants 1, 13
+// settle waits until a COMMIT has ended on the server, after its answer was lost. The server then releases the lock of
+// the stream's row, so settle waits for that lock. A read without the lock could come too early. // Invariants 1, 13
 func settle(ctx context.Context, p *pool, sql dialect, k state.Key) error {
 	return p.retry(ctx, func() error {
 		s, err := p.acquire(ctx)

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A table whose rows are hidden from penstock's role does not keep the other streams from the survey.
+// If the rows of one table are hidden from penstock's role, the survey still reads the tables of the other streams.
 func TestSurveyLeavesOutHiddenTables(t *testing.T) {
 	server, _ := attacked(t)
 	server.Exec("GRANT CREATE ON DATABASE postgres TO loader")
@@ -59,7 +59,7 @@ func TestSurveyWithoutCursors(t *testing.T) {
 	require.False(t, ok)
 }
 
-// A settlement also moves a cursor whose time a user has deleted.
+// A settlement moves a cursor even if a user has deleted the time in its row.
 func TestSettleCursorWithoutTime(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})

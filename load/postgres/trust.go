@@ -7,30 +7,31 @@ import (
 	"strings"
 )
 
-// trusted returns the condition that a role can act as penstock's role anyway: the given role is penstock's role, or a
-// member of penstock's role, or a superuser. If penstock calls a function of such a role, the role gains no rights.
+// trusted returns the SQL condition that a role can act as penstock's role anyway. It is true if the given role is
+// penstock's role, a member of penstock's role, or a superuser. If penstock calls a function of such a role, the role
+// gains no new rights.
 func trusted(role string) string {
 	return "pg_catalog.pg_has_role(" + role + ", current_user, 'MEMBER')"
 }
 
-// ownedBy returns the condition that penstock's role may act as the owner of the given role's objects: penstock's role
-// is the given role, or a member of it. Postgres treats a superuser as a member of every role. So for a superuser, the
-// condition is that the given role is trusted.
+// ownedBy returns the SQL condition that penstock's role has the owner's rights on the objects of the given role. It
+// has them if it is the given role or a member of it. Postgres treats a superuser as a member of every role. So if
+// penstock's role is a superuser, the condition is instead that the given role is trusted.
 func ownedBy(role string) string {
 	return "CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN " + trusted(role) + " ELSE pg_catalog.pg_has_role(" + role + ", 'USAGE') END"
 }
 
-// suspect is the condition that the relation c belongs to another role, or may have something attached to it. Only
-// such tables are checked with foreignSQL.
+// suspect is the SQL condition that the relation c may be unsafe: it belongs to another role, or may have something
+// attached to it. foreignSQL then examines it in detail.
 var suspect = "(c.relhastriggers OR c.relhasrules OR NOT " + trusted("c.relowner") + " OR NOT " + ownedBy("c.relowner") + ")"
 
-// foreignSQL selects relations c of the schema to which it is not safe to write, with the reasons:
+// foreignSQL selects the relations c of the schema to which it is not safe to write, and the reasons. The reasons are:
 //
-//   - another role owns the table;
-//   - the table has a rule;
-//   - row-level security hides rows of it;
-//   - a trigger, check or similar calls a function of a role that is not trusted. The function would run with the rights
-//     of penstock's role.
+//   - Another role owns the table.
+//   - The table has a rule.
+//   - Row-level security hides rows of the table.
+//   - A trigger, a check or another expression calls a function of a role that is not trusted. The function would run
+//     with the rights of penstock's role.
 //
 // Invariant 16
 func foreignSQL(schema, where string) string {
@@ -71,9 +72,9 @@ func foreign(ctx context.Context, s *session, schema, where string) (map[string]
 // ownRelations is the condition that the relation c has the name of one of penstock's own tables.
 func ownRelations() string { return "c.relname IN (" + literals(ownNames()) + ")" }
 
-// ownNamesSQL returns a query for the name and kind of each object that is no table and has the name of one of penstock's
-// own tables. The query runs without the settings of a transaction. So it names the schema of each operator, and escapes
-// backslashes, which may have a meaning.
+// ownNamesSQL returns a query for objects that have the name of one of penstock's own tables, but are not tables. The
+// result has the name and kind of each. The query runs outside a transaction, so penstock's settings do not apply. So
+// it names the schema of each operator, and escapes backslashes.
 func ownNamesSQL(schema string) string {
 	named := "E'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(schema) + "'::pg_catalog.name"
 	return `SELECT c.relname, c.relkind FROM pg_catalog.pg_class c
@@ -81,22 +82,22 @@ func ownNamesSQL(schema string) string {
 		AND c.relnamespace OPERATOR(pg_catalog.=) (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname OPERATOR(pg_catalog.=) ` + named + `)`
 }
 
-// checkOwnNames returns an error if a view or another object has the name of one of penstock's own tables. Reading such an
-// object would run code of its owner.
+// checkOwnNames returns an error if a view or another object has the name of one of penstock's own tables. Reading such
+// an object would run code of its owner.
 func checkOwnNames(ctx context.Context, s *session, sql dialect) error {
 	return s.query(ctx, ownNamesSQL(sql.schema), func(v [][]byte) error {
 		return fmt.Errorf("%w: %s has the name of penstock's table %s: drop it, or use another schema", ErrUnsafe, cmp.Or(kindName(string(v[1])), "a view"), sql.Place(string(v[0])))
 	})
 }
 
-// ownCheck is what the first transaction of a process finds out.
+// ownCheck is the result of the checks in the first transaction of a process.
 type ownCheck struct {
 	unsafe   []string // why it is not safe to write to one of penstock's own tables
 	carried  []string // tables of carried keys
 	warnings []string // see excessSQL
 }
 
-// checkOwn finds out what the first transaction must know, in one statement.
+// checkOwn makes the checks of the first transaction, in one statement.
 func checkOwn(ctx context.Context, s *session, schema string) (found ownCheck, err error) {
 	query := "SELECT 1, x.* FROM (" + foreignSQL(schema, ownRelations()) + ") AS x (name, text) UNION ALL SELECT 2, x.name, '' FROM (" + passTablesSQL(schema, carriedPrefix) +
 		") AS x (name) UNION ALL SELECT 3, '', x.text FROM (" + excessSQL(schema) + ") AS x (text)"

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state/pgerror"
 )
 
-// tx is a transaction. After a transient error, for example if the connection is lost, it is repeated on another
+// tx is a transaction of a stream. After a transient error, such as a lost connection, it runs again on another
 // connection.
 type tx struct {
 	load.Tx
@@ -76,7 +76,7 @@ type transaction struct {
 	b         *backend
 	at        position                     // position of the stream
 	of        *tx                          // the tx that this transaction belongs to; nil: it belongs to no stream
-	types     map[string]map[string]string // types of the columns of tables, as far as they are known
+	types     map[string]map[string]string // the known types of columns, by table and column
 	rejects   [][]any                      // rows for [load.Rejects]
 	written   map[string]writtenRows       // by table
 	kept      string                       // the table of carried keys that this transaction has created in the schema
@@ -94,7 +94,8 @@ func (t *transaction) Position() (cursor state.Cursor, sequence, moved int64) {
 	return t.at.cursor, t.at.sequence, t.at.moved
 }
 
-// Lock implements [sqlmerge.PooledSession] with advisory locks. Rolling back to a savepoint releases them.
+// Lock implements [sqlmerge.PooledSession] with advisory locks. It takes them after a savepoint, because a rollback to
+// the savepoint releases them.
 func (t *transaction) Lock(ctx context.Context, names ...string) (func(release bool) error, error) {
 	locks := make([]string, len(names))
 	for i, name := range names {
@@ -142,7 +143,7 @@ func (t *transaction) Try(ctx context.Context, f func() error) (bool, error) {
 	return t.undo(ctx, codeUnique, f)
 }
 
-// undo calls f. If f fails with the given code, undo undoes the work of f and returns false.
+// undo calls f. If f fails with the error code failure, undo rolls back the changes of f and returns false.
 func (t *transaction) undo(ctx context.Context, failure string, f func() error) (bool, error) {
 	if err := t.run(ctx, "SAVEPOINT penstock_try"); err != nil {
 		return false, err

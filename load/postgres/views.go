@@ -15,7 +15,7 @@ func (t *transaction) View(ctx context.Context, v sqlmerge.View) error {
 	place := t.b.Place(v.Name)
 	if v.Query == "" {
 		_, err := t.undo(ctx, codeDependent, func() error { return t.run(ctx, "DROP VIEW "+place) })
-		return err // a view on which others depend stays
+		return err // if other views depend on it, it is not replaced
 	}
 	create, err := t.createView(ctx, v)
 	if err != nil {
@@ -59,7 +59,7 @@ func (t *transaction) createView(ctx context.Context, v sqlmerge.View) (string, 
 	return create, nil
 }
 
-// view is a view with all its properties. A user or penstock has made it.
+// view is a view with all its properties. A user or penstock has created it.
 type view struct {
 	oid        string
 	name       string // quoted, with the schema
@@ -70,13 +70,13 @@ type view struct {
 	granted    bool     // rights on the whole view were granted or revoked
 	grants     []string // GRANT statements
 	comments   []string // COMMENT statements
-	print      string   // fingerprint, which must be the same after the view was created again
+	print      string   // fingerprint of the properties; it must be the same after the view was created again
 }
 
-// withoutViews runs f, which changes the types of the given columns. Postgres refuses that while views depend on the
-// columns. So withoutViews first drops these views, and the views that depend on them. Afterwards it creates them
-// again in the same transaction, with their owners, grants, options and comments. If a view cannot be created again,
-// the transaction fails. Invariant 16
+// withoutViews runs f, which changes the types of the given columns. Postgres refuses this change while views depend on
+// the columns. So withoutViews first drops these views, and the views that depend on them. After f, it creates all of
+// them again in the same transaction, with their owners, grants, options and comments. If a view cannot be created
+// again, the transaction fails. Invariant 16
 func withoutViews(ctx context.Context, s *session, table string, columns []string, f func() error) error {
 	if len(columns) == 0 {
 		return f()
@@ -191,8 +191,8 @@ func commentsSQL(oid, name string) string {
 		WHERE d.classoid = 'pg_class'::regclass AND d.objoid = ` + oid
 }
 
-// fingerprint returns all properties of a view except its definition. Postgres shows the definition differently after
-// the type of a column has changed.
+// fingerprint returns all properties of a view except its definition. When the type of a column has changed, Postgres
+// prints the definition differently, although it has not changed.
 func fingerprint(ctx context.Context, s *session, oid string) (string, error) {
 	out, err := s.strings(ctx, `SELECT pg_catalog.json_build_array(c.relname, c.relnamespace, c.relowner, c.reloptions, pg_catalog.obj_description(c.oid, 'pg_class'),
 		(SELECT pg_catalog.array_agg(x::text ORDER BY x::text) FROM pg_catalog.unnest(c.relacl) AS x),

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Answer converts the result of any query to batches. A numeric column may have an unknown scale. Then Answer keeps the
-// first rows, or the whole result, until the type of the column is decided: see [Answer.decideTypes].
+// Answer converts the result of any query to batches. If a numeric column has an unknown scale, Answer first keeps rows
+// until it can decide the column's type. It may have to keep the whole result: see [Answer.decideTypes].
 type Answer struct {
 	visit     func(arrow.RecordBatch) error
 	fields    []arrow.Field
@@ -23,8 +23,8 @@ type Answer struct {
 	batches   *Batches // nil: the types are not decided
 }
 
-// NewAnswer returns an answer with the given columns. It passes the batches on to visit: at least one, which may be
-// empty. The caller calls Release at the end.
+// NewAnswer returns an answer with the given columns. It passes the batches on to visit. There is at least one batch,
+// which may be empty. The caller calls Release at the end.
 func NewAnswer(columns []pgconn.FieldDescription, visit func(arrow.RecordBatch) error) *Answer {
 	a := &Answer{visit: visit}
 	for _, c := range columns {
@@ -106,9 +106,9 @@ func (a *Answer) Add(values [][]byte) error {
 	return nil
 }
 
-// decideTypes decides the types of numeric columns with an unknown scale. The parameter whole says whether all rows of
-// the result are known. If they are, and if all values fit, the column becomes a decimal with the greatest scale.
-// Otherwise it becomes text, which can hold any number.
+// decideTypes decides the types of numeric columns with an unknown scale. The parameter whole says whether a.first has
+// all rows of the result. If it has, and if all values fit, the column becomes a decimal with the greatest scale.
+// Otherwise the column becomes text, which can hold any number.
 func (a *Answer) decideTypes(whole bool) error {
 	for _, i := range a.undecided {
 		scale, digits := int32(0), int32(0)

@@ -36,9 +36,10 @@ func (f format) oidOf(t arrow.DataType) uint32 {
 	return pgtype.TextOID
 }
 
-// lists encodes one-dimensional arrays. The binary form begins with the number of dimensions (0 for an empty array), a
-// flag that is set if there are nulls, and the OID of the elements' type. An empty array ends here. Otherwise the
-// number of elements and the lower bound 1 follow, and then the elements, each after its length.
+// lists encodes one-dimensional arrays. The binary form begins with the number of dimensions, which is 0 for an empty
+// array. Then follow a flag, which is set if there are nulls, and the OID of the elements' type. An empty array ends
+// here. Otherwise the number of elements follows, then the lower bound 1, and then the elements. The length of each
+// element precedes it.
 func (f format) lists(a arrow.Array, from arrow.DataType, to *arrow.ListType) (payload, error) {
 	l, ok := a.(*array.List)
 	if !ok {

@@ -32,7 +32,7 @@ type Copier struct {
 	Staged  *load.Staged
 	Columns []Column
 	Subset  *Ordinals                // ordinals of the rows to copy; nil: all rows
-	Begins  map[int64]int64          // if it is not nil, it has the values of [schemas.ColValidFrom] by ordinal
+	Begins  map[int64]int64          // values of [schemas.ColValidFrom] by ordinal; may be nil
 	JSONB   func(column string) bool // whether a column of the table has the type jsonb; nil: none has
 	// Report is called for a value that the column cannot store unchanged; may be nil.
 	Report func(b arrow.RecordBatch, column string, row int, raw, reason string)
@@ -67,7 +67,7 @@ func (c *Copier) Read(p []byte) (int, error) {
 // Err returns the error that has ended the stream early, or nil.
 func (c *Copier) Err() error { return c.err }
 
-// Rows returns the values of all rows, in place of the stream. The value of a null is nil.
+// Rows returns the values of all rows. A null is a nil value. A caller uses either Rows or Read.
 func (c *Copier) Rows() (rows [][][]byte, err error) {
 	for _, b := range c.Staged.Batches {
 		if err := c.open(b); err != nil {
@@ -150,7 +150,7 @@ func (c *Copier) open(b arrow.RecordBatch) error {
 	return nil
 }
 
-// validity returns an encoder for the start of the validity of the batch's rows.
+// validity returns an encoder for the column [schemas.ColValidFrom] of the batch's rows.
 func (c *Copier) validity(b arrow.RecordBatch) *encoder {
 	ordinals := b.Column(b.Schema().FieldIndices(schemas.ColOrdinal)[0]).(*array.Int64)
 	return &encoder{ordinals, func(b []byte, row int) []byte {
@@ -158,7 +158,7 @@ func (c *Copier) validity(b arrow.RecordBatch) *encoder {
 	}}
 }
 
-// Ordinals is a set of ordinals. Most ordinals of one commit are consecutive.
+// Ordinals is a set of ordinals of staged rows. In most commits, most of the ordinals are consecutive.
 type Ordinals struct {
 	base   int64
 	bits   []uint64 // bitmap that begins at base; nil if the ordinals are too sparse

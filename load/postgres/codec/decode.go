@@ -31,8 +31,8 @@ var errValue = errors.New("invalid value for its type")
 // decode appends one non-null value to a builder.
 type decode func(v []byte) error
 
-// Formats returns the formats in which to request the columns of a result. JSON is requested as text, because binary
-// jsonb is the same text after a version byte.
+// Formats returns the formats in which to request the columns of a result. It requests JSON as text, because the binary
+// form of jsonb is only the same text after a version byte.
 func Formats(columns *arrow.Schema) []int16 {
 	formats := make([]int16, columns.NumFields())
 	for i, f := range columns.Fields() {
@@ -50,7 +50,7 @@ type Batches struct {
 	decode  []decode
 	rows    int
 	bytes   int
-	some    bool // at least one batch was passed on
+	some    bool // whether at least one batch was passed on
 }
 
 // NewBatches returns a collector for rows with the given columns. It passes the batches on to visit. A batch is valid
@@ -103,8 +103,9 @@ func (c *Batches) passOn() error {
 	return c.visit(b)
 }
 
-// decoderFor returns a decoder that appends values to b. The parameter t is penstock's type of the values. The values
-// have the form that an [encoder] writes. In the result of a query, integers and floats may also have fewer bytes.
+// decoderFor returns a decoder that appends values to b. The parameter t is penstock's type of the values. The decoder
+// reads the form that an [encoder] writes. It also reads shorter integers and floats, which the result of a query may
+// have.
 func decoderFor(b array.Builder, t arrow.DataType) decode {
 	switch b := b.(type) {
 	case *array.BooleanBuilder:

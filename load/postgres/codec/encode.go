@@ -18,13 +18,13 @@ import (
 // payload appends the binary form of a non-null value, without its length.
 type payload func(b []byte, row int) []byte
 
-// valueNote is called for a value that a column cannot store unchanged. The argument reason says what is stored
+// valueNote is called for a value that a column cannot store unchanged. The argument reason also says what is stored
 // instead.
 // Invariant 11
 type valueNote func(row int, raw, reason string)
 
-// encoder encodes the values of one column of a batch for a column of a table. The type of the table's column is the
-// same or wider.
+// encoder encodes the values of one column of a batch for a column of a table. The type of the table's column may be
+// wider than the type of the batch's column.
 type encoder struct {
 	arrow.Array
 	put payload
@@ -76,7 +76,7 @@ func (f format) payloadFor(a arrow.Array, from, to arrow.DataType) (payload, err
 		return f.documents(a, from)
 	case isList:
 		return f.lists(a, from, list)
-	case from.ID() == arrow.LIST: // so far, the arrays were always empty; now the column turns out not to have lists
+	case from.ID() == arrow.LIST: // all arrays so far were empty, so their type was a guess; later values have shown that the column has no lists
 		return nil, nil
 	case schemas.SameType(to, schemas.Text):
 		return f.texts(a, from)

@@ -10,9 +10,9 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 )
 
-// The digits of a numeric are sent in groups of four, aligned at the decimal point. The binary form has the number of
-// groups, the weight of the first group (as a power of 10,000), the sign, the number of digits after the point, and
-// the groups.
+// In the binary form of a numeric, the decimal digits are in groups of four, aligned at the decimal point. First come
+// the number of groups, the weight of the first group (as a power of 10,000), the sign, and the number of digits after
+// the point. Then come the groups.
 const (
 	signPositive = 0x0000
 	signNegative = 0x4000
@@ -60,8 +60,8 @@ func (q quotient) by19() (quotient, uint64) {
 	return quotient{hi, lo}, r
 }
 
-// appendGroups appends the digits from the index first on, in groups of four. It omits groups of zeros at both ends.
-// The parameter point is the index of the first digit after the decimal point.
+// appendGroups appends digits[first:] in groups of four. It omits groups of zeros at both ends. The parameter point is
+// the index of the first digit after the decimal point.
 func appendGroups(b []byte, digits []byte, first, point int, sign uint16, scale int32) []byte {
 	weight := (point-first)/4 - 1
 	var groups [(4 + digits128 + 4) / 4]uint16

@@ -1,8 +1,8 @@
 //go:build unix
 
-// Package pgtest provides tests with a Postgres of their own. It starts a server from the installed programs, in a
-// temporary folder, and not as root. If the environment variable PENSTOCK_TEST_POSTGRES has the URL of a server, it
-// creates a database in that server instead. If neither is possible, the test is skipped.
+// Package pgtest gives each test its own Postgres database. It starts a server from the installed programs, in a
+// temporary folder. The server does not run as root. If the environment variable PENSTOCK_TEST_POSTGRES has the URL of
+// a server, the package creates a database in that server instead. If neither is possible, the test is skipped.
 package pgtest
 
 import (
@@ -42,9 +42,9 @@ type Server struct {
 	exited   chan struct{} // closed after the process has ended
 }
 
-// Start starts a server, or creates a database in the server that Env names. The server or the database is gone after
-// the test t. Settings are name=value, as in postgresql.conf. By default nothing is synced to the disk. That saves
-// time, and would lose data only in a power cut.
+// Start starts a server, or creates a database in the server that Env names. When the test t ends, Start's cleanup
+// removes it. Settings have the form name=value, as in postgresql.conf. By default, the server syncs nothing to the
+// disk. That saves time, and data could be lost only in a power cut.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	if at := os.Getenv(Env); at != "" {
@@ -124,12 +124,13 @@ func (s *Server) folderIn(parent string) string {
 	return dir
 }
 
-// folderPrefix begins the names of the servers' folders. The id of the test process, a dash and random text follow.
+// folderPrefix begins the names of the servers' folders. After it come the id of the test process, a dash and random
+// text.
 const folderPrefix = "penstock-postgres-"
 
-// removeAbandoned removes the folders of killed test processes, if they are older than an hour. Folders in memory
-// would otherwise stay until the machine restarts. Younger folders may belong to a process in another container,
-// which this process cannot see.
+// removeAbandoned removes the folders of killed test processes if they are older than an hour. A folder in memory would
+// otherwise stay until the machine restarts. A younger folder is kept, because it may belong to a process in another
+// container, which this process cannot see.
 func removeAbandoned() {
 	found, _ := filepath.Glob(filepath.Join(parent(), folderPrefix+"*-*"))
 	for _, dir := range found {
@@ -144,8 +145,8 @@ func removeAbandoned() {
 
 func (s *Server) data() string { return filepath.Join(s.dir, "data") }
 
-// initialize makes the server's files. initdb takes seconds, so only the first test on this machine runs it, and the
-// others copy its result. If several processes run initdb at the same time, one of the results is kept.
+// initialize makes the server's files. initdb takes seconds. So only the first test on this machine runs it, and the
+// other tests copy its result. If several processes run initdb at the same time, one of the results is kept.
 func (s *Server) initialize() {
 	s.t.Helper()
 	program, err := os.Stat(filepath.Join(s.bin, "initdb"))
@@ -162,11 +163,12 @@ func (s *Server) initialize() {
 	require.NoError(s.t, err, "%s", out)
 }
 
-// segment is an option of initdb: files of the log have 1 MB instead of 16, so that a copy is half as large.
+// segment is an option of initdb. It makes the files of the server's log 1 MB long instead of 16 MB. Then a copy needs
+// half the space.
 const segment = "--wal-segsize=1"
 
-// makeTemplate runs initdb in the folder of the template, because a rename works only within one file system. The
-// servers' folders may be in memory.
+// makeTemplate runs initdb, and then renames the result to its final name. Both folders must be in one file system. The
+// servers' folders may be in memory, so it does not use them for this.
 func (s *Server) makeTemplate(template string) {
 	dir := s.folderIn(os.TempDir())
 	defer os.RemoveAll(dir)
@@ -277,8 +279,8 @@ func (s *Server) Stop() {
 	<-s.exited
 }
 
-// Restart stops the server and starts it again. If immediate is true, it stops like in a crash. Otherwise it shuts
-// down.
+// Restart stops the server and starts it again. If immediate is true, the server stops immediately, as in a crash.
+// Otherwise it shuts down in order.
 func (s *Server) Restart(immediate bool) {
 	s.own()
 	signal := syscall.SIGINT
@@ -315,8 +317,8 @@ func (s *Server) Log() string {
 	return string(text)
 }
 
-// For returns the same server for a part of the test that ends before the server does, such as one input of a fuzz
-// test.
+// For returns the same server, for a part of the test that ends earlier than the whole test. One input of a fuzz test
+// is an example of such a part.
 func (s *Server) For(t testing.TB) *Server {
 	part := *s
 	part.t = t

@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// pgbouncer returns the program PgBouncer. On Debian, its folder is not in PATH of every user.
+// pgbouncer returns the path of the program PgBouncer. On Debian, only some users have its folder in their PATH.
 func pgbouncer(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"pgbouncer", "/usr/sbin/pgbouncer"} {
@@ -42,8 +42,9 @@ func PoolerVersion(t testing.TB) int {
 	return 100*major + minor
 }
 
-// Pooler starts a PgBouncer in transaction mode in front of the server, and returns the URL of the database through it. It
-// stops when the test t ends. Settings are name=value, as in the section [pgbouncer] of pgbouncer.ini.
+// Pooler starts a PgBouncer in transaction mode in front of the server, and returns the URL of the database through it.
+// PgBouncer stops when the test t ends. Settings have the form name=value, as in the section [pgbouncer] of
+// pgbouncer.ini.
 func (s *Server) Pooler(t testing.TB, settings ...string) string {
 	t.Helper()
 	program := pgbouncer(t)

@@ -10,8 +10,8 @@ func attributes(c *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: c, Pdeathsig: syscall.SIGQUIT}
 }
 
-// parent returns the folder for the servers' folders. This is a folder in memory if a gigabyte is free there. On
-// ext4, making the thousand files of a server takes a second if the files of another server were deleted shortly
+// parent returns the folder for the servers' folders. If a gigabyte is free in memory, this is a folder in memory. On
+// ext4, a server's thousand files can take a second to make, if the files of another server were deleted shortly
 // before.
 func parent() string {
 	const dir = "/dev/shm"

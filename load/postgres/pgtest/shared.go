@@ -15,8 +15,8 @@ var shared struct {
 }
 
 // Shared creates a database in a server that all tests of this process share. The package's TestMain must call [Main].
-// A server for one test costs a quarter of a second of processor time. A test needs one if it stops the server, reads its
-// log or creates roles: see [Start].
+// A new server would cost a quarter of a second of processor time for each test. If a test stops the server, reads its
+// log or creates roles, it must use [Start] instead.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	if os.Getenv(Env) != "" {
