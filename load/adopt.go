@@ -14,7 +14,7 @@ import (
 // is false if penstock never creates columns of that type.
 type Lattice func(f arrow.Field, sql string) (arrow.DataType, bool)
 
-// Views returns the names of the views that changes created.
+// Views returns the names of the views that penstock created, according to the recorded changes.
 func Views(changes []Change) map[string]bool {
 	views := map[string]bool{}
 	for _, c := range changes {
@@ -58,8 +58,8 @@ func CheckNewColumns(p Plan, userColumn func(column string) string) error {
 }
 
 // Adopt plans how to take over a table whose recorded changes are lost. The parameter arriving is the table of the
-// arriving rows; its columns show which source field each column holds. The map types has the types of the existing
-// columns by name. A table that holds versions gets mode History, and any other table the given mode.
+// arriving rows; its metadata names the source field of each column. The map types has the types of the existing
+// columns by name. A table that holds versions gets mode History. Any other table gets the given mode.
 //
 // Adopt returns false for one of penstock's own tables, and for a table that lacks one of the columns that only
 // penstock creates.
@@ -86,10 +86,10 @@ func Adopt(arriving schemas.Table, mode schemas.Mode, types map[string]string, l
 	return p, true
 }
 
-// Accept returns the changes that accept two kinds of differences: columns of t that were dropped, and columns of t
-// whose type was changed. Accept returns an error if penstock cannot write the new type. The maps recordedTypes and
-// presentTypes have the types that penstock recorded and the types that the columns have now. Their keys are column
-// names, and the types are in the database's notation. See [Accepted].
+// Accept returns the changes to record after a person has accepted the differences of a table: columns of t that were
+// dropped, and columns of t whose type was changed. Accept returns an error if penstock cannot write the new type. The
+// maps recordedTypes and presentTypes have the types that penstock recorded and the types that the columns have now.
+// Their keys are column names, and the types are in the database's notation. See [Accepted].
 func Accept(t schemas.Table, recordedTypes, presentTypes map[string]string, lattice Lattice) ([]Change, error) {
 	var changes []Change
 	for _, f := range t.Columns.Fields() {

@@ -20,22 +20,22 @@ func TestAdopt(t *testing.T) {
 		schemas.Field("id", schemas.Int64, "/id"), schemas.Field("odd", schemas.Text, "/odd"), schemas.Field("new", schemas.Text, "/new"),
 	}, "/notes", "what was said")}
 	_, ok := Adopt(want, schemas.Merge, live, named)
-	require.False(t, ok, "it has no bookkeeping columns")
+	require.False(t, ok, "a table without bookkeeping columns is not adopted")
 	for _, c := range []string{schemas.ColSyncedAt, schemas.ColRun, schemas.ColHash, schemas.ColDeletedAt, schemas.ColVia} {
 		live[c] = "text"
 	}
 	p, ok := Adopt(want, schemas.Merge, live, named)
 	require.True(t, ok)
 	require.Equal(t, schemas.Merge, p.Table.Mode)
-	require.Equal(t, []string{"id"}, Names(p.Table.Columns), "without columns that do not exist or that no value fits into")
-	require.Equal(t, "text", schemas.TypeName(TypeOf(p.Table.Columns, "id")), "as it is in the database")
+	require.Equal(t, []string{"id"}, Names(p.Table.Columns), "a column is left out if it does not exist, or if its type is unknown to penstock")
+	require.Equal(t, "text", schemas.TypeName(TypeOf(p.Table.Columns, "id")), "the type is the one in the database")
 	require.Equal(t, "/notes", SourcePointer(p.Table.Columns))
 	require.Equal(t, "what was said", TableDescription(p.Table.Columns))
 
 	live[schemas.ColValidFrom], live[schemas.ColValidTo] = "timestamp", "timestamp"
 	p, ok = Adopt(want, schemas.Merge, live, named)
 	require.True(t, ok)
-	require.Equal(t, schemas.History, p.Table.Mode, "it holds versions, whatever mode was requested")
+	require.Equal(t, schemas.History, p.Table.Mode, "a table with versions gets mode History, whatever mode was requested")
 	require.Equal(t, []string{"id", schemas.ColValidFrom, schemas.ColValidTo}, Names(p.Table.Columns))
 	_, err := Fit(p.Table, want)
 	require.ErrorContains(t, err, "cannot change to mode merge")

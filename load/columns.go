@@ -35,8 +35,8 @@ func Select(s *arrow.Schema, columns []string) (*arrow.Schema, error) {
 	return arrow.NewSchema(fields, nil), nil
 }
 
-// TypeOf returns penstock's type of a column of s. If s lacks the column, it returns the type of [schemas.ColOrdinal],
-// because callers request no other missing column.
+// TypeOf returns penstock's type of a column of s. Tables do not store [schemas.ColOrdinal]. If s lacks the column, it
+// must be this one, so TypeOf returns its type.
 func TypeOf(s *arrow.Schema, column string) arrow.DataType {
 	if i := s.FieldIndices(column); len(i) > 0 {
 		return schemas.TypeOf(s.Field(i[0]))
@@ -52,8 +52,9 @@ func IsChildOf(t schemas.Table, root string) bool {
 	return Child(t.Columns) && strings.HasPrefix(t.Name, root+"__")
 }
 
-// Ancestors returns the name of a table and the possible names of its parent tables and its root table, longest
-// first. For "a__b__c" these are "a__b__c", "a__b" and "a". A root table's name may contain two underscores too.
+// Ancestors returns the name of a table and the possible names of its parent tables and its root table, longest first.
+// For "a__b__c" these are "a__b__c", "a__b" and "a". Each of them may be the root table, because the name of a root
+// table may contain two underscores.
 func Ancestors(table string) []string {
 	names := []string{table}
 	for i := len(table) - 1; i > 0; i-- {

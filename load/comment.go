@@ -25,8 +25,8 @@ func (p *Plan) describe(f *arrow.Field, w arrow.Field) {
 	}
 }
 
-// Comment returns the database comment on a column or table: the description, and in parentheses the origin. For a
-// column, the origin is the source field that the column holds: "date of birth (/born)".
+// Comment returns the database comment on a column or table: the description, followed by the origin in parentheses.
+// For a column, the origin is the source field that the column holds: "date of birth (/born)".
 func Comment(text, origin string) string {
 	switch {
 	case text == "":

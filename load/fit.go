@@ -21,7 +21,7 @@ type Plan struct {
 	Add     []arrow.Field // columns to add; if Create is set, all columns
 	Widen   []Widening
 
-	Describe    []arrow.Field // existing columns whose description changes
+	Describe    []arrow.Field // existing columns that get a new description
 	Description string        // the table's new description, if it changes
 }
 
@@ -103,14 +103,14 @@ func wanted(t schemas.Table) []arrow.Field {
 	return fields
 }
 
-// PlanModeChange plans the new mode of a child table. When a root table changes its mode, its child tables change too, also
-// those for which no rows arrive. PlanModeChange returns an error if this change of mode is impossible.
+// PlanModeChange plans the new mode of a child table. When a root table changes its mode, its child tables change too,
+// even those for which no rows arrive. PlanModeChange returns an error if this change of mode is impossible.
 func PlanModeChange(existing schemas.Table, to schemas.Mode) (Plan, error) {
 	return Fit(existing, schemas.Table{Name: existing.Name, Key: existing.Key, Columns: existing.Columns, Mode: to})
 }
 
-// turnable reports whether a table can change its mode. A table with one row per record may start to keep versions.
-// The reverse is impossible, because it is not known which of several versions to keep.
+// turnable reports whether a table can change its mode. A table with one row per record may start to keep versions. The
+// reverse is impossible, because nothing says which of several versions to keep.
 func turnable(from, to schemas.Mode) bool {
 	return from == to || from == schemas.Merge || from == schemas.Replace
 }
@@ -164,10 +164,9 @@ func fieldsOf(s *arrow.Schema) []arrow.Field {
 	return s.Fields()
 }
 
-// Exact reports whether the cast gives the same values as if they had been stored with the wider type from the
-// beginning. The cast from decimal to text is not exact: the digits that the source wrote, such as "1.50", are lost.
-// After a cast that is not exact, the destination must clear the hashes of the rows, so that the next pass writes
-// them again.
+// Exact reports whether the cast gives the values that a column of the wider type would have stored from the beginning.
+// The cast from decimal to text is not exact: the digits that the source wrote, such as "1.50", are lost. After a cast
+// that is not exact, the destination must clear the hashes of the rows, so that the next pass writes them again.
 func (w Widening) Exact() bool { return exact(w.From, schemas.TypeOf(w.Column)) }
 
 func exact(from, to arrow.DataType) bool {
@@ -191,7 +190,7 @@ const (
 	ActionCreate     = "create_table"
 	ActionAdd        = "add_column"
 	ActionWiden      = "widen"
-	ActionChangeMode = "turn"        // the table's mode changes from the one in From to the one in To
+	ActionChangeMode = "turn"        // the table's mode changes; From and To are the old and the new mode
 	ActionForget     = "drop_column" // a user dropped the column, and a person accepted that
 	ActionRetype     = "retype"      // a user changed the type to To, and a person accepted that
 	ActionRestore    = "restore"     // another program changed the table as Reason says, and a person chose to undo that
@@ -207,7 +206,7 @@ type Change struct {
 	At                    time.Time // when the destination recorded the change
 	Table, Column, Source string
 	Action                string
-	From, To              string // types as in [schemas.TypeName]; for some actions other texts: see the actions
+	From, To              string // types as [schemas.TypeName] writes them; some actions have other texts here, as described at the actions
 	Reason                string
 }
 
@@ -244,8 +243,8 @@ func (p Plan) Changes() []Change {
 }
 
 // Replay computes the tables that result from recorded changes. The changes may be in any order, because Replay sorts
-// them by At. Types only widen, so the type of a column is the narrowest type that includes all its recorded types.
-// If a change by hand was accepted, it replaces the type or removes the column.
+// them by At. Types only widen, so the type of a column is the narrowest type that includes all its recorded types. A
+// change by hand that was accepted replaces the type or removes the column.
 func Replay(changes []Change) (map[string]schemas.Table, error) {
 	tables := map[string]schemas.Table{}
 	fields, places, about := map[string][]arrow.Field{}, map[string]string{}, map[string]string{}

@@ -98,8 +98,8 @@ func TestTypeName(t *testing.T) {
 	}
 }
 
-// TestReplay makes random sequences of calls of Fit, changes of mode and accepted changes. It replays the recorded
-// changes in any order. The result must be the last table of the sequence.
+// TestReplay makes random sequences of three actions: a call of Fit, a change of mode, and an accepted change. It
+// replays the recorded changes in any order. The result must be the last table of the sequence.
 func TestReplay(t *testing.T) {
 	types := []arrow.DataType{schemas.Bool, schemas.Int64, money(16, 2), money(23, 4), schemas.Date, schemas.Timestamp, schemas.Text,
 		schemas.JSON, arrow.ListOf(schemas.Int64), arrow.ListOf(schemas.Text)}
@@ -125,7 +125,7 @@ func TestReplay(t *testing.T) {
 			want.Columns = arrow.NewSchema(fields, nil)
 			p, err := Fit(have, want)
 			if err != nil {
-				continue // a change of mode that is not possible
+				continue // this change of mode is not possible
 			}
 			took(p.Changes()...)
 			have = p.Table
@@ -191,7 +191,7 @@ func TestFitTurns(t *testing.T) {
 			require.Equal(t, from != to && to == schemas.History, len(p.Add) == 2)
 			again, err := PlanModeChange(p.Table, to)
 			require.NoError(t, err)
-			require.True(t, again.Empty(), "the mode has changed")
+			require.True(t, again.Empty(), "a second plan is empty, because the mode has changed already")
 		}
 	}
 	p, err := Fit(table("t", nil, field("id", schemas.Int64)), schemas.Table{Name: "t", Columns: Runs.Columns, Mode: schemas.Append})

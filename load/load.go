@@ -1,8 +1,8 @@
 // Package load defines the contract between the pipeline and a destination.
 //
 // Each kind of destination has a folder below this one and is listed in cmd/penstock. Its tests call loadtest.Run. A
-// destination stores a stream's cursor beside the rows. Only [Tx.Commit] changes the cursor, in the same durable step
-// as the rows that were read up to it. // Invariant 2
+// destination stores a stream's cursor beside the rows. Only [Tx.Commit] changes the cursor. It stores the new cursor
+// and the rows that were read up to it in one durable step. // Invariant 2
 package load
 
 import (
@@ -53,8 +53,8 @@ type Destination interface {
 
 // Pass describes the pass that a transaction belongs to.
 type Pass struct {
-	Run   string // id of the pass: the id of the run in which it began, and "#2" after it for the second pass of that run; later passes have greater ids
-	Whole bool   // all transactions of the pass are made by this process
+	Run   string // id of the run in which the pass began; for a second pass in the same run, this id followed by "#2"; later passes have greater ids
+	Whole bool   // this process makes all transactions of the pass
 	Once  bool   // the pass has only this transaction, so nothing has to be kept for a later sweep
 	Claim Claim  // the table to write; the transaction fails with an [*OwnerError] if the table has another owner
 	Log   bool   // also record in [RowChanges] which root rows are inserted, changed, deleted or revived
@@ -79,7 +79,7 @@ func (p Pass) Time() time.Time {
 //
 //   - Merge: the new row replaces the old row, and its child rows replace the
 //     old child rows. A sweep turns missing rows into tombstones.
-//   - Replace: the same, but a sweep removes missing rows.
+//   - Replace: as Merge, but a sweep removes missing rows.
 //   - Append: the new row is added. If its hash equals that of the record's last
 //     row, it is not added. The last row is the one of the newest run; if that run
 //     has several rows of the record, the one with the latest synced_at. No row is
@@ -131,7 +131,7 @@ type Sweep struct {
 	List int
 	// Keys, if not nil, holds the keys of the rows to delete, and no other rows are deleted. The batches have the key
 	// columns, whose types may be narrower than the table's. The rows are deleted even if the pass has written them.
-	// [Outcome].Missing is then the number of these rows that are live. The caller must have requested each of these
+	// [Outcome].Missing then counts those of these rows that are live. The caller must have requested each of these
 	// records from the source. // Invariant 12
 	Keys []arrow.RecordBatch
 }

@@ -19,12 +19,12 @@ func IsInternal(table string) bool { return strings.HasPrefix(table, Prefix) }
 // Penstock's own tables, the same in every destination. The destination itself writes State and Changes. The caller
 // writes the others through [Tx].Write.
 var (
-	// State holds the cursor of each stream. A commit stores the cursor together with the rows that it covers.
+	// State holds the cursor of each stream. A commit stores the cursor together with the rows that were read up to it.
 	State = own("state", []string{"pipeline", "stream"},
 		text("pipeline"), text("stream"), text("cursor"), integer("sequence"), instant("updated_at"))
 
-	// Changes holds one row for each change of a table's form, such as a new or a wider column, with time and reason.
-	// The rows show which columns penstock has created, and which field of the source fills each column.
+	// Changes holds one row for each change of a table's columns, such as a new or a wider column, with the time and the
+	// reason. The rows show which columns penstock has created, and which field of the source fills each column.
 	Changes = own("schema", nil,
 		instant("at"), text("run"), text("table"), text("column"), text("source"),
 		text("action"), text("from_type"), text("to_type"), text("reason"))

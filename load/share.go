@@ -126,7 +126,7 @@ func (p SourcePart) Settle(ctx context.Context, all []Settlement) []error {
 func Shared(s *arrow.Schema) bool { return s != nil && s.HasField(schemas.ColSource) }
 
 // FullKey returns the names of the columns that identify a row among all rows of the table: the table's key, preceded
-// by the source if the table is shared. FullKey returns none for a table without a key.
+// by the source if the table is shared. For a table without a key, FullKey returns no names.
 func FullKey(t schemas.Table) []string {
 	if len(t.Key) == 0 || !Shared(t.Columns) {
 		return t.Key
@@ -147,7 +147,7 @@ func Unshared(s *arrow.Schema) []string {
 	return slices.DeleteFunc(Names(s), func(name string) bool { return name == schemas.ColSource })
 }
 
-// ShareTable returns t with a source column. It returns t itself if t has one, or is [Changes].
+// ShareTable returns t with a source column. If t already has one, or if t is [Changes], it returns t itself.
 func ShareTable(t schemas.Table) schemas.Table {
 	if Shared(t.Columns) || t.Name == Changes.Name {
 		return t

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Staged holds the rows of one table that a transaction has passed to Write since the last Apply. Destinations that
-// collect rows until Apply use it.
+// Staged holds the rows of one table that a transaction has received through Write since its last Apply. It is meant
+// for destinations that collect rows until Apply.
 type Staged struct {
 	schemas.Table // its Columns fit the rows of all batches
 	Batches       []arrow.RecordBatch
@@ -20,7 +20,7 @@ type Staged struct {
 }
 
 // Stage adds b to the pending rows of the table t, as [Tx].Write requires. The result has the tables in the order in
-// which their first batches arrived. The mode of a table is that of its first batch.
+// which their first batches arrived. Each table in the result has the mode that its first batch had.
 func Stage(pending []*Staged, t schemas.Table, b arrow.RecordBatch) ([]*Staged, error) {
 	if err := WholeKey(t, b); err != nil {
 		return pending, err

@@ -40,20 +40,21 @@ type Surveyor interface {
 type Surveyed struct {
 	Key     state.Key
 	Table   string   // "" if the stream has no table; then only its cursor is read
-	Columns []string // integers or texts of the table's current rows to read too; see [StreamSurvey].Current
+	Columns []string // columns of integers or texts, to be read from the table's current rows; see [StreamSurvey].Current
 }
 
-// SurveyedOwn is one of penstock's own tables to read in a survey: its rows of the pipeline and the source. Of [Rejects],
-// only the open ones are read; of [Certificates], only those of the newest run that has read the stream; of [Runs], only
-// the newest [MostRuns]. A survey reads at most [MostOwnRows] + 1 rows. A caller that gets more than MostOwnRows must scan
-// the table.
+// SurveyedOwn is one of penstock's own tables to read in a survey. The survey reads only rows of the pipeline and the
+// source. In [Rejects] it reads only open rejects. In [Certificates] it reads only the rows of each stream's newest
+// run. In [Runs] it reads only the newest [MostRuns] runs. It reads at most [MostOwnRows] + 1 rows of each table. A
+// caller that gets more than MostOwnRows rows must scan the table instead.
 type SurveyedOwn struct {
 	Table   string
 	Columns []string
 	Visit   func(arrow.RecordBatch) error // as in [Destination].Scan
 }
 
-// MostOwnRows is how many rows of one of penstock's own tables a run takes from a survey, at most. // Invariant 6
+// MostOwnRows is the greatest number of rows that a run takes from a survey for one of penstock's own tables.
+// Invariant 6
 const MostOwnRows = 50_000
 
 // MostRuns is the number of runs that a survey reads.
@@ -74,8 +75,9 @@ type StreamSurvey struct {
 	// is known.
 	Forgotten bool
 
-	// Current has the table's key, [schemas.ColHash] and [Surveyed].Columns of the rows in Digest. It is nil if no columns
-	// were requested, if one of them does not exist, or if the survey would have more than [MostCurrent] rows in all.
+	// Current has one row for each row in Digest, with the table's key, [schemas.ColHash] and [Surveyed].Columns. It is
+	// nil if no columns were requested, or if one of them does not exist. It is also nil if the tables of the survey
+	// together would have more than [MostCurrent] rows.
 	Current arrow.RecordBatch
 
 	Settled bool // a settlement has moved the cursor since the survey
@@ -96,12 +98,12 @@ type OwnRows struct {
 	Batch arrow.RecordBatch
 }
 
-// MostDigested is the number of rows up to which a survey computes the digest of a table. A run begins to read its source
-// after the survey, so the survey must not take long.
+// MostDigested is the greatest number of rows of a table for which a survey computes the digest. A run begins to read
+// its source after the survey, so the survey must not take long.
 const MostDigested = 20_000
 
-// MostCurrent is the number of rows up to which a survey keeps columns of them, in all tables together. The surveys of
-// many sources may be in memory at the same time. // Invariant 6
+// MostCurrent is the greatest number of rows, in all tables together, whose columns a survey keeps. The surveys of many
+// sources may be in memory at the same time. // Invariant 6
 const MostCurrent = 20_000
 
 // RowDigest computes the digest of rows in any order. It is the SHA-256 of their keys and hashes, so equal digests mean
@@ -113,8 +115,7 @@ type RowDigest struct {
 // ErrNoDigest reports that rows have no digest, because there are too many rows, or because of the type of their key.
 var ErrNoDigest = errors.New("the rows have no digest")
 
-// Digestible reports whether the rows of a table with this key can have a digest: each of its columns is an integer or
-// a text.
+// Digestible reports whether the rows of t can have a digest: each column of the key is an integer or a text.
 func Digestible(t schemas.Table) bool {
 	for _, k := range t.Key {
 		if !plain(TypeOf(t.Columns, k)) {
@@ -129,8 +130,8 @@ func plain(t arrow.DataType) bool {
 	return schemas.SameType(t, schemas.Int64) || schemas.SameType(t, schemas.Text)
 }
 
-// CurrentColumns returns the columns of [StreamSurvey].Current for a table that has a digest. It returns false if one of
-// the named columns does not exist, or is neither an integer nor a text.
+// CurrentColumns returns the columns of [StreamSurvey].Current for a table that has a digest. It returns false if one
+// of the named columns does not exist, or is neither an integer nor a text.
 func CurrentColumns(t schemas.Table, named []string) (*arrow.Schema, bool) {
 	names := append(slices.Clone(t.Key), schemas.ColHash)
 	for _, n := range named {

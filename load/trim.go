@@ -12,7 +12,7 @@ type Trimmer interface {
 	// tables or their child tables. All other rows of Changes stay, because they say how the tables were made.
 	//
 	// It removes the rows of all sources. Several sources may share the tables, and each may call Trim on the same day. So
-	// Trim removes the certificates of a pipeline, and the notes about a table, once for each day in UTC.
+	// for each day in UTC, Trim removes the certificates of a pipeline once, and the notes about a table once.
 	Trim(ctx context.Context, pipeline string, tables []string, before time.Time) (Trimmed, error)
 }
 

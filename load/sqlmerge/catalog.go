@@ -27,15 +27,15 @@ type catalog struct {
 	looked []string // names that were looked up
 
 	changes  []load.Change    // recorded changes of the families in replayed
-	replayed map[string]bool  // families whose recorded changes were read, by the name of the table
-	makers   map[string]maker // the last runs that have created the tables, by the name of the table
-	stale    bool             // changes were added after made and views were computed
+	replayed map[string]bool  // families whose recorded changes were read, by the name of the root table
+	makers   map[string]maker // for each table, by name, the last run that created it
+	stale    bool             // changes were added after the fields made and views were computed
 	made     map[string]schemas.Table
 	views    map[string]bool // names of the views that penstock made
 	stamp    time.Time       // time of the last changes that this transaction has recorded
 }
 
-// newCatalog returns a catalog that knows nothing yet.
+// newCatalog returns an empty catalog.
 func newCatalog(b Backend, r Reader, of load.Pass) *catalog {
 	_, pooled := b.(Pooled)
 	c := &catalog{d: b, traits: b.Traits(), r: r, of: of, pooled: pooled}
@@ -76,7 +76,7 @@ func (c *catalog) look(ctx context.Context, names ...string) error {
 		return fmt.Errorf("read the database's catalog: %w", err)
 	}
 	for name, o := range found {
-		if inFamilies(strings.ToLower(name), folded) && !inFamilies(name, c.looked) { // it may have changed objects that were looked up before
+		if inFamilies(strings.ToLower(name), folded) && !inFamilies(name, c.looked) { // an earlier entry stays, because this transaction may have changed it
 			c.live[name] = o
 		}
 	}
@@ -87,7 +87,7 @@ func (c *catalog) look(ctx context.Context, names ...string) error {
 // ReadObjects implements [Reader].Objects. The query returns a row for each column of a table or view: the name of the
 // table, the name of the column, its type, and whether it is required and computed. For an object that is not a table,
 // it returns a row with the name of the object, null, and the kind of the object, such as VIEW. The function original,
-// if not nil, returns the name of a table or column that is stored as the given name.
+// if not nil, converts a stored name to the original name of the table or column.
 func ReadObjects(ctx context.Context, r Reader, query string, original func(stored string) string) (map[string]*Object, error) {
 	if original == nil {
 		original = func(stored string) string { return stored }
@@ -156,7 +156,7 @@ func (c *catalog) read(ctx context.Context, names ...string) error {
 	if c.made, err = load.Replay(c.changes); err != nil {
 		return err
 	}
-	for _, t := range load.OwnTables() { // some are not recorded
+	for _, t := range load.OwnTables() { // the backend may have created them without recording changes
 		o := c.live[t.Name]
 		if _, recorded := c.made[t.Name]; recorded || o == nil || !c.replayed[t.Name] {
 			continue
@@ -169,8 +169,8 @@ func (c *catalog) read(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// FamilySQL returns the condition that the column holds one of the given names of tables, or the name of a child table of
-// one of these tables.
+// FamilySQL returns the condition that the column holds one of the given names of tables, or the name of a child table
+// of one of these tables.
 func FamilySQL(d Dialect, column string, names []string) string {
 	or := make([]string, 0, 2*len(names))
 	for _, n := range names {
@@ -237,8 +237,8 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 	return t, nil
 }
 
-// typesOf returns the types that the columns of a table should have. A database may have several types for the values of
-// one type, such as json and jsonb; then each is right.
+// typesOf returns the types that the columns of a table should have. A database may have several types for one penstock
+// type, such as json and jsonb. A column with any of them is correct.
 func (c *catalog) typesOf(t schemas.Table) map[string]string {
 	types := map[string]string{}
 	for _, f := range t.Columns.Fields() {
@@ -251,8 +251,8 @@ func (c *catalog) typesOf(t schemas.Table) map[string]string {
 	return types
 }
 
-// checkSafe returns an error if it is unsafe to write to one of the tables, or to a table of their families that penstock
-// made. Invariant 16
+// checkSafe returns an error if it is unsafe to write to one of the named tables, or to a table that penstock made in
+// their families. Invariant 16
 func (c *catalog) checkSafe(names []string) error {
 	for name, o := range c.live {
 		_, made := c.made[name]
@@ -315,7 +315,7 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	return load.Adopt(want, mode, o.Types, c.d.Lattice)
 }
 
-// altered follows a change of a table by this transaction.
+// altered updates the catalog after this transaction has carried out a plan.
 func (c *catalog) altered(p load.Plan) {
 	o := Object{}
 	if there := c.live[p.Table.Name]; there != nil {

@@ -18,8 +18,8 @@ type maker struct {
 	at  time.Time
 }
 
-// asCreated reports whether the named table is one of penstock's own, and has exactly the columns it was created with. The
-// backend has created it, and has recorded no changes.
+// asCreated reports whether the named table is one of penstock's own, and has exactly the columns it was created with.
+// A [Pooled] backend creates these tables itself, and records no changes for them.
 func (c *catalog) asCreated(name string) bool {
 	o := c.live[name]
 	if !c.pooled || !load.IsInternal(name) || o == nil || !o.isTable() {
@@ -37,8 +37,8 @@ func (c *catalog) asCreated(name string) bool {
 	return false
 }
 
-// mostFamilies is the number of families up to which a query names them. For more families, it is cheaper to read the
-// recorded changes of all tables.
+// mostFamilies is the greatest number of families that a query names one by one. For more families, it is cheaper to
+// read the recorded changes of all tables.
 const mostFamilies = 20
 
 // readChanges adds the recorded changes of the families of the named tables, except for changes that concern only the
@@ -87,8 +87,9 @@ func isOf(c load.Change, named map[string]bool) bool {
 		named[c.Table] || slices.ContainsFunc(load.Ancestors(c.Table), func(n string) bool { return named[n] })
 }
 
-// The method record stores changes where readChanges finds them, and sets the time of the changes. Changes are replayed
-// in the order of their times. So the time is later than those of all earlier changes to the same families of tables.
+// The method record stores changes in the table that readChanges reads, and sets their time. Changes are replayed in
+// the order of their times. So record chooses a time that is later than the times of all earlier changes to the same
+// families.
 func (c *catalog) record(sql *statements, changes []load.Change) error {
 	if len(changes) == 0 {
 		return nil

@@ -99,8 +99,8 @@ func (w *batches) pass() error {
 	return w.visit(b)
 }
 
-// Results calls visit with batches of the result of a user's query. The function typeOf returns the type of a column. If
-// it returns false, the type is that of the values in the first batch.
+// Results calls visit with batches of the result of a user's query. The function typeOf returns the type of a column.
+// If it returns false, the type is that of the values in the first batch.
 func Results(rows *sql.Rows, typeOf func(*sql.ColumnType) (arrow.DataType, bool), visit func(arrow.RecordBatch) error) error {
 	declared, err := rows.ColumnTypes()
 	if err != nil {
@@ -261,7 +261,7 @@ func appendText(b array.Builder, t arrow.DataType, text string) (err error) {
 			b.Append(v)
 		}
 	case *array.Int64Builder:
-		if whole, fraction, ok := strings.Cut(text, "."); ok && strings.Trim(fraction, "0") == "" { // stored in a wider column
+		if whole, fraction, ok := strings.Cut(text, "."); ok && strings.Trim(fraction, "0") == "" { // an integer in a decimal column, such as 7.00
 			text = whole
 		}
 		var n int64
@@ -274,7 +274,7 @@ func appendText(b array.Builder, t arrow.DataType, text string) (err error) {
 			b.Append(n)
 		}
 	default:
-		err = fmt.Errorf("no text is of type %s", schemas.TypeName(t))
+		err = fmt.Errorf("cannot read type %s from text", schemas.TypeName(t))
 	}
 	if err != nil {
 		return fmt.Errorf("read %s %q: %w", schemas.TypeName(t), text, err)

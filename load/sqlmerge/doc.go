@@ -2,8 +2,8 @@
 //
 // A [Store] is a destination over a [Backend]. It fits tables to the rows that arrive, compares keys and hashes, writes
 // what is new or changed, sweeps, and stores the cursor in the same transaction. If a table keeps rows that are no
-// longer current, the view <table>_current shows the current rows. The backend supplies the dialect of SQL, its
-// sessions, and the fast way to bring rows in.
+// longer current, the view <table>_current shows the current rows. The backend supplies the dialect of SQL, the
+// sessions, and a fast way to insert rows.
 //
 // A transaction ([Store.Begin], tx.go) collects rows until Apply. Then it fits tables (fit.go), merges the rows of
 // tables with a key (merge.go, status.go) or without one (keyless.go), and sweeps (sweep.go). The files seen.go and
@@ -55,7 +55,7 @@ type Dialect interface {
 	// the function Spellings.
 	Spellings(expr string, t arrow.DataType) []string
 
-	// LastRows returns a query for the last of the given rows for each key. See the function LastRows.
+	// LastRows returns a query that selects, for each key, the last of the given rows. See the function LastRows.
 	LastRows(r KeyedRows) string
 
 	// Greatest returns an expression for the greatest of some values. The first is never null, and nulls are ignored.
@@ -76,8 +76,8 @@ type Traits struct {
 	Bytewise   string // written after a text, to compare it by its bytes; "": the database always does so
 	JSON       string // type of the JSON columns of penstock's own tables, if a text must be cast to it
 
-	// ViewsBlock says that a view must be dropped before a column that it reads can be changed by hand. So a view that is
-	// missing is created again when the table changes.
+	// ViewsBlock says that a view must be dropped before a column that it reads can be changed by hand. A user may drop
+	// the view for this. So a missing view is created again when the table changes.
 	ViewsBlock bool
 }
 
@@ -108,8 +108,9 @@ type Reader interface {
 	// Stream calls each with batches of the result, which have the given columns. A batch is valid until each returns.
 	Stream(ctx context.Context, query string, columns *arrow.Schema, each func(arrow.RecordBatch) error) error
 
-	// Objects returns the tables and views with the given names, and those whose names begin with one of them and "__".
-	// It may return others too. It need not show what this transaction has changed. The caller does not change the map.
+	// Objects returns the tables and views with the given names, and those whose names begin with one of them and "__". It
+	// may return other objects too. It need not show what this transaction has changed. The caller does not change the
+	// map.
 	Objects(ctx context.Context, names []string) (map[string]*Object, error)
 }
 
@@ -117,7 +118,8 @@ type Reader interface {
 // tables end with their transaction. The backend creates [load.OwnTables] before the first transaction. The sessions of
 // the backend implement [PooledSession].
 type Pooled interface {
-	// Discard is called when no transaction needs a table of Keep any more. The backend drops the table later.
+	// Discard is called when no transaction needs a table that [PooledSession].Keep has made any more. The backend drops
+	// the table later.
 	Discard(table string)
 }
 
@@ -146,7 +148,7 @@ type Session interface {
 	// View creates or replaces a view. If the view has no query, it drops the view.
 	View(ctx context.Context, v View) error
 
-	// Commit commits. Rollback discards the transaction, and does nothing if there is none. The caller calls either
+	// Commit commits the transaction. Rollback discards it, and does nothing if there is none. The caller calls either
 	// Commit or Rollback, and then End, which lets the next transaction begin.
 	Commit(ctx context.Context) error
 	Rollback() error
@@ -192,7 +194,7 @@ type Object struct {
 	Required []string          // columns that are NOT NULL and have no default
 	Computed []string          // columns whose values the database computes
 	Unique   []string          // unique keys over all rows, as [load.KeyName] writes them, if [Traits].PrimaryKeys
-	Unsafe   []string          // reasons why it is unsafe to write to the table, if the reader is a [Session]
+	Unsafe   []string          // reasons why it is unsafe to write to the table; only a [Session] finds them
 	Hidden   bool              // the rows cannot be read; a statement that reads them fails
 }
 
@@ -211,8 +213,8 @@ type Insertion struct {
 	Table  schemas.Table
 	Staged *load.Staged
 
-	// Chosen is a query for the ordinals o of the rows to append, or "" for all rows. In mode History, [schemas.ColValidFrom]
-	// is the query's column f if Valid is set, otherwise the row's [schemas.ColSyncedAt].
+	// Chosen is a query for the ordinals o of the rows to append, or "" for all rows. In mode History,
+	// [schemas.ColValidFrom] is the query's column f if Valid is set, otherwise the row's [schemas.ColSyncedAt].
 	Chosen string
 	Valid  bool
 }

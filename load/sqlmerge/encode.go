@@ -28,7 +28,7 @@ type StagedRows struct {
 	validFrom int                    // index of [schemas.ColValidFrom] in Names, or -1
 }
 
-// Rows reads which staged rows an insertion appends.
+// Rows returns the staged rows that an insertion appends. It reads from r which rows these are.
 func (i Insertion) Rows(ctx context.Context, r Reader, stamp string) (StagedRows, error) {
 	s := StagedColumns(i.Staged, i.Table.Columns, load.Names(i.Table.Columns), stamp)
 	if i.Table.Mode == schemas.History {
@@ -61,8 +61,8 @@ type RowSession interface {
 	InsertRows(ctx context.Context, table string, rows StagedRows) error
 }
 
-// StageRows implements [Session].Stage: it inserts rows into a temporary table. The text options comes after the columns
-// in the definition of that table.
+// StageRows implements [Session].Stage: it inserts rows into a temporary table. The text options comes after the
+// columns in the definition of that table.
 func StageRows(ctx context.Context, s RowSession, d Dialect, rows StagedRows, options string, use func(from string) error) error {
 	const table = "_penstock_rows"
 	defs := make([]string, len(rows.Names))
@@ -135,8 +135,8 @@ func (s StagedRows) encoders(b arrow.RecordBatch) ([]func(row int) any, error) {
 	return cells, nil
 }
 
-// encoder returns a function for the stored value of each row of a column whose type is from. The value has the wider
-// type to. The parameter stamp is the layout of times.
+// encoder returns a function that returns the value to store for a row of a column. The column has the type from; the
+// stored value has the wider type to. The parameter stamp is the layout of times.
 func encoder(a arrow.Array, from, to arrow.DataType, stamp string) (func(row int) any, error) {
 	if !schemas.SameType(from, to) {
 		return func(row int) any {

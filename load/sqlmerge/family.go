@@ -35,9 +35,9 @@ func (all targets) rootOf(name string) *target {
 }
 
 // links returns a query for the links l of child rows in the table c, and the expression for the link of a row t of c.
-// The child rows are those of the records in the parameter records. This is a FROM item with the key columns k0, k1….
-// The query also has the columns in extra. A link is the key if that is one column, otherwise the JSON array of the
-// key's values. If a type of the key was widened, older links keep the format of the old type.
+// The parameter records is a FROM item for the parent records, with the key columns k0, k1…. The query also has the
+// columns in extra. If the key is one column, the link is the key itself. Otherwise it is the JSON array of the key's
+// values. If a type of the key was widened, older links keep the format of the old type.
 func (t *target) links(c *target, extra, records string) (query, link string) {
 	link = "t." + load.RootKeyColumn(c.Columns)
 	if len(t.Key) == 1 {
@@ -80,8 +80,8 @@ func linkForms(t *target) []string {
 	return links
 }
 
-// FindColumns returns the columns of the index with which a merge finds rows: the key, the record that child rows belong
-// to, or the hash. It returns none if a table needs no index.
+// FindColumns returns the columns of the index with which a merge finds rows: the key, the record that child rows
+// belong to, or the hash. It returns none if a table needs no index.
 func FindColumns(t schemas.Table) []string {
 	columns := load.FullKey(t)
 	switch {

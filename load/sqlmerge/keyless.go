@@ -101,7 +101,8 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 // surplus is a temporary table with the rows of a table whose hashes have surplus rows; see rankedSQL.
 const surplus = "_penstock_surplus"
 
-// trim deletes the surplus rows of t, or ends them in History. The rows that stay keep the values of users' own columns.
+// trim deletes the surplus rows of t, or ends them in History. The rows that stay keep the values of users' own
+// columns.
 // Invariant 16
 func (m *merge) trim(t *target) error {
 	names := slices.Concat(load.Names(t.Columns), t.userColumns)
@@ -146,8 +147,8 @@ func trimByID(t *target) []string {
 }
 
 // trimByCopy returns the statements for other databases: they delete all rows whose hashes have surplus rows, and
-// insert the rows again that stay. These databases have no other way to select one of several equal rows. In History
-// all rows stay, and the surplus rows have an end.
+// insert again those that stay. These databases have no other way to select one of several equal rows. In History all
+// rows stay, and the surplus rows have an end.
 func trimByCopy(t *target, names []string) []string {
 	at := t.in.Timestamp(t.in.when)
 	ended := map[string]string{}

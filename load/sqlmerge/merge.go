@@ -76,8 +76,8 @@ func (m *merge) internal(t *target) error {
 	return m.compareAndWrite(t, t.staged)
 }
 
-// maxListed is the number of rows up to which keys are written into a statement. SQLite limits the depth of an expression
-// to 1,000.
+// maxListed is the greatest number of rows whose keys are written into a statement. SQLite limits the depth of an
+// expression to 1,000.
 const maxListed = 100
 
 // replaceListed writes a few rows to one of penstock's own tables, in place of those with the same keys. It takes two
@@ -171,8 +171,8 @@ func (m *merge) insertUncompared(t *target) (bool, error) {
 	return done, nil
 }
 
-// compareAndWrite compares staged rows with the table, and writes what is new or changed. The parameter compared is the
-// staged rows, or the keys and hashes of some of them; the others are unchanged.
+// compareAndWrite compares staged rows with the table, and writes what is new or changed. The parameter compared has
+// all staged rows, or the keys and hashes of some of them. Rows that are not in it are known to be unchanged.
 func (m *merge) compareAndWrite(t *target, compared *load.Staged) error {
 	again, carried := m.seen.again(t)
 	err := m.sql.Stage(m.sql.ctx, compared, t.Columns, stagedColumns(t), func(from string) error {

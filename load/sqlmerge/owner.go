@@ -37,8 +37,8 @@ func (d *Store) streamState(ctx context.Context, r Reader, k state.Key, table st
 	return s, err
 }
 
-// stateOf returns what the catalog has of the state of a stream's table: the owner, the run that made the table, and the
-// tables that are gone.
+// stateOf returns what the catalog has of the state of a stream's table: the owner, the run that made the table, and
+// the tables that are gone.
 func (c *catalog) stateOf(table string) (s load.StreamState, err error) {
 	for name := range c.made {
 		if c.live[name] == nil && inFamilies(name, []string{table}) {
@@ -68,7 +68,7 @@ type claimed struct {
 	at    position
 }
 
-// ownership is the owner of a stream's table that a transaction must record. If now is nil, it must record none.
+// ownership is the owner of a stream's table that a transaction must record. If now is nil, there is nothing to record.
 type ownership struct {
 	table    string
 	now, was *load.Owner

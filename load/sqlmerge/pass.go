@@ -84,7 +84,8 @@ func (d *Store) Forget(pipeline, source string) {
 	maps.DeleteFunc(d.surveyed, func(k state.Key, _ surveyed) bool { return k.Pipeline == pipeline && k.Source == source })
 }
 
-// dropLater drops a table of carried keys, in the next transaction or when the backend does so. The caller holds d.mu.
+// dropLater makes the next transaction drop a table of carried keys, or gives the table to the backend, which drops it
+// later. The caller holds d.mu.
 func (d *Store) dropLater(c *carried) {
 	switch {
 	case c == nil:
@@ -95,8 +96,8 @@ func (d *Store) dropLater(c *carried) {
 	}
 }
 
-// dropCarried drops the tables of carried keys that are no longer needed, and returns them. A long-running process would
-// otherwise collect the keys of all its passes. // Invariant 6
+// dropCarried drops the tables of carried keys that are no longer needed, and returns them. A long-running process
+// would otherwise collect the keys of all its passes. // Invariant 6
 func (d *Store) dropCarried(ctx context.Context, s Session) ([]string, error) {
 	d.mu.Lock()
 	dropped := d.droppable

@@ -39,17 +39,19 @@ type Repetition struct {
 // repeatable is a transaction that can be repeated: each attempt is another [tx]. An attempt that fails is rolled back,
 // and the next attempt gets the same rows.
 //
-// Some databases cannot alter a table whose rows the transaction has used. If rows of a later Apply need that, the next
-// attempt first gets empty batches with the columns of all rows. So its first Apply alters all tables.
+// Some databases cannot alter a table whose rows the transaction has used. If the rows of a later Apply need another
+// column or a wider type, the attempt fails. The next attempt first gets empty batches with the columns of all rows. So
+// its first Apply alters all tables.
 //
-// Rows of an earlier Apply are kept in a temporary file if there are more than maxHeld bytes. // Invariant 6
+// If the rows take more than maxHeld bytes, those of earlier calls of Apply are kept in a temporary file.
+// Invariant 6
 type repeatable struct {
 	how    Repetition
 	now    *tx // this attempt
 	steps  []step
 	done   int            // number of steps that this attempt has done
 	late   bool           // an attempt has failed with ErrLate
-	failed error          // why the transaction cannot commit: an Apply has failed, or it is over
+	failed error          // why the transaction cannot commit: an Apply has failed, or the transaction is over
 	shapes []*load.Staged // the columns of all tables, in the order of their first batch
 	held   int64          // size of the batches in memory
 	file   *os.File
@@ -68,8 +70,8 @@ type step struct {
 	outcome *load.Outcome // outcome of an Apply that has returned
 }
 
-// BeginRepeatable opens a transaction that is repeated if Alter returns [ErrLate], and after the errors for which
-// r.Retry repeats it.
+// BeginRepeatable opens a transaction that is repeated if Alter returns [ErrLate], and after an error that r.Retry
+// regards as transient.
 func (d *Store) BeginRepeatable(ctx context.Context, k state.Key, from state.Cursor, p load.Pass, r Repetition) (load.Tx, error) {
 	if r.Open == nil {
 		r.Open = d.b.Write
@@ -155,7 +157,7 @@ func (x *repeatable) run(ctx context.Context, f func() error) error {
 	if err == nil {
 		return nil
 	}
-	_ = x.now.Rollback() // which fails if the connection is lost
+	_ = x.now.Rollback() // the rollback fails if the connection is lost
 	x.now, x.done = x.now.again(), 0
 	return err
 }
@@ -251,7 +253,7 @@ func (x *repeatable) spill() error {
 				return err
 			}
 			x.file = f
-			_ = os.Remove(f.Name()) // where possible, so that a crash leaves nothing
+			_ = os.Remove(f.Name()) // the open file stays usable, and a crash leaves no file behind
 		}
 		var buf bytes.Buffer
 		w := ipc.NewWriter(&buf, ipc.WithSchema(s.schema))

@@ -32,7 +32,7 @@ func (d *Store) CreateView(ctx context.Context, name, query string) error {
 	return nil
 }
 
-// request makes changes that a user requests. They are a transaction that belongs to no stream.
+// request makes changes that a user requests. It makes them in a transaction that belongs to no stream.
 func (d *Store) request(ctx context.Context, change func(x *tx) error) error {
 	x := d.newTx(state.Key{}, "", position{}, load.Pass{}, nil, d.b.Write)
 	defer func() { _ = x.Rollback() }()

@@ -81,8 +81,8 @@ func (l *rowLog) written(t *target, n counts) error {
 	})
 }
 
-// staged returns the staged rows of the records that get a new row. It returns all rows if these records are not few.
-// The caller releases the result.
+// staged returns the staged rows of the records that get a new row. If these are more than a small part of the staged
+// rows, it returns all staged rows. The caller releases the result.
 func (l *rowLog) staged(t *target, n counts) (*load.Staged, error) {
 	few := n.written() <= max(4, t.staged.Rows/16)
 	chosen := map[int64]bool{}

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// seen is what is known of the records that a pass has found unchanged. It is a range of keys in [order], and a table of
-// carried keys. Rows that the pass has written need no entry, because they have the run of the pass.
+// seen is what is known of the records that a pass has found unchanged. It is a range of keys in [order], and a table
+// of carried keys. Rows that the pass has written need no entry, because they have the run of the pass.
 type seen struct {
 	order   order
 	carried *carried        // nil: none yet
@@ -67,7 +67,7 @@ func (s *seen) keep(ctx context.Context, session Session, last bool) error {
 }
 
 // The method again returns the condition that the pass has already written a record s, or found it unchanged. The
-// column lr is the run of its stored row. The condition needs the join in carried.
+// column lr is the run of its stored row. The condition needs the join that is returned as carried.
 func (s *seen) again(t *target) (condition, carried string) {
 	condition = "coalesce(lr >= " + t.in.Literal(t.in.run) + ", 1 = 0)"
 	if s.carried == nil {
@@ -136,8 +136,8 @@ func (s *seen) unseen(sql *statements, t *target) (from, condition string, err e
 	return from + " LEFT JOIN " + s.carried.table + " AS c ON " + on("c", t.Key), condition + " AND c.k0 IS NULL", s.check(sql)
 }
 
-// The method check records that carried keys are lost if the database has lost rows of the table, as in a crash of the
-// server. It prepares the table for a sweep.
+// The method check counts the rows of the table of carried keys. If rows are missing, as after a crash of the server,
+// it records that carried keys are lost. It prepares the table for a sweep.
 func (s *seen) check(sql *statements) error {
 	pooled, ok := sql.Session.(PooledSession)
 	if !ok {
@@ -213,8 +213,8 @@ func (s *seen) widen(sql *statements, t *target, p load.Plan) error {
 	return s.abandonOrder(sql, t)
 }
 
-// skipUnchanged finds the staged rows that the table already has unchanged. It returns the keys of the other rows, which
-// must be compared, with the columns that a comparison needs. The result is nil if these are all rows.
+// skipUnchanged finds the staged rows that the table already has unchanged. It returns the keys of the other rows,
+// which must be compared, with the columns that a comparison needs. The result is nil if these are all rows.
 func (s *seen) skipUnchanged(sql *statements, t *target) (*load.Staged, error) {
 	if s.order.broken {
 		return nil, nil

@@ -22,8 +22,8 @@ type settling struct {
 }
 
 // Settle commits the bookkeeping of many streams in one transaction; see [load.Surveyor]. The parameter retry is a
-// function that calls its argument, and calls it again after a transient error. An attempt whose commit was not
-// answered may have succeeded. The next attempt then finds the new positions. // Invariants 1, 2
+// function that calls its argument, and calls it again after a transient error. If the answer to a commit is lost, the
+// commit may have succeeded. The next attempt then finds the new positions. // Invariants 1, 2
 func (d *Store) Settle(ctx context.Context, all []load.Settlement, retry func(ctx context.Context, f func() error) error) []error {
 	errs := make([]error, len(all))
 	var due []settling
@@ -58,11 +58,11 @@ func (d *Store) Settle(ctx context.Context, all []load.Settlement, retry func(ct
 	return errs
 }
 
-// mostAlike is the number of streams that may fail one after another before the cause must concern all streams.
+// mostAlike is a number of streams. If so many fail one after another, the cause probably concerns all streams.
 const mostAlike = 3
 
-// settleEach commits each settlement in a transaction of its own, because one stream may be the cause of the error of
-// all. It makes one attempt each.
+// settleEach commits each settlement in a separate transaction, because a single stream may have caused the error of
+// the common transaction. It makes one attempt for each settlement.
 func (d *Store) settleEach(ctx context.Context, due []settling, errs []error, err error) {
 	alike := 0
 	for i := range due {
@@ -82,9 +82,10 @@ func (d *Store) settleEach(ctx context.Context, due []settling, errs []error, er
 // settleOnce makes one attempt. If the position of a stream has changed, it sets the stream's error in errs. It commits
 // all other settlements.
 //
-// It does not compare rows with the digests of the survey again. The survey has read the digests and the positions in
-// one snapshot, and each commit of penstock moves the position of its stream. A stream whose position is moved here had
-// no commit since then, and has none until this transaction ends, because its row in [load.State] is locked.
+// It need not compare rows with the digests of the survey again. The survey has read the digests and the positions in
+// one snapshot, and each commit of penstock moves the position of its stream. So if a stream still has the position
+// from the survey, no commit has changed its rows since then. Until this transaction ends, no commit can change them,
+// because the stream's row in [load.State] is locked.
 // Invariants 2, 13
 func (d *Store) settleOnce(ctx context.Context, due []settling, errs []error) (err error) {
 	if err := d.b.Step("begin"); err != nil {
@@ -152,7 +153,8 @@ func (d *Store) openOf(ctx context.Context, s Session, due []settling, errs []er
 	return open, nil
 }
 
-// lockPositions locks the rows of the streams in [load.State], always in the same order, and reads them. // Invariant 13
+// lockPositions locks the rows of the streams in [load.State], always in the same order, and reads them.
+// Invariant 13
 func lockPositions(ctx context.Context, d Dialect, s Session, due []settling) (map[string]position, error) {
 	names := make([]string, len(due))
 	for i, x := range due {
@@ -213,10 +215,11 @@ func (d *Store) writeOwn(sql *statements, in *scope, open []settling) (err error
 	return m.rows(pending)
 }
 
-// movePositions stores the new positions, and returns the settlements whose positions it has stored. The others have the
-// error [state.ErrMoved], because the positions of their streams have changed. The update also locks the rows. A separate
-// statement that locks them would add to the log of the database. If another process settles the same streams in another
-// order, the database ends one of the transactions, and its next attempt compares the positions again. // Invariants 2, 13
+// movePositions stores the new positions, and returns the settlements whose positions it has stored. If the position of
+// a stream has changed, it sets the error [state.ErrMoved] instead. The update also locks the rows. A separate
+// statement for the locks would write more to the log of the database. If another process settles the same streams in
+// another order, the database ends one of the transactions, and its next attempt compares the positions again.
+// Invariants 2, 13
 func movePositions(sql *statements, in *scope, open []settling, errs []error) (moved []settling, err error) {
 	rows := make([]string, len(open))
 	for i, x := range open {

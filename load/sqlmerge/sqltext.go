@@ -137,7 +137,7 @@ func KeyText(d Dialect, expr string, from arrow.DataType) string {
 
 // Spellings returns the forms that a key's value may have in links. A text that looks like a number or a boolean may
 // have been a number or a boolean before its column was widened. The parameter bare is the condition that the text expr
-// looks so.
+// looks like a number or a boolean.
 func Spellings(d Dialect, expr string, t arrow.DataType, bare string) []string {
 	text := KeyText(d, expr, t)
 	if !schemas.SameType(t, schemas.Text) {
@@ -146,8 +146,8 @@ func Spellings(d Dialect, expr string, t arrow.DataType, bare string) []string {
 	return []string{text, "CASE WHEN " + bare + " THEN " + expr + " END"}
 }
 
-// JSONText returns an expression for the JSON text of the value expr, which has type t. The text of a JSON column may be
-// invalid JSON. Then the result is this text as a JSON string.
+// JSONText returns an expression for the JSON text of the value expr, which has type t. The text of a JSON column may
+// be invalid JSON. Then the result is this text as a JSON string.
 func JSONText(d Dialect, expr string, t arrow.DataType) string {
 	if !schemas.SameType(t, schemas.JSON) {
 		return d.Cast(expr, t, schemas.JSON)
@@ -169,8 +169,9 @@ func (t Traits) sameName(a, b string) bool { return a == b || !t.ExactNames && s
 // The constant all is a condition that is true for each row. A column may be named true.
 const all = "1 = 1"
 
-// rowsSQL returns a FROM item for the rows t of a table, with a condition. If the table is shared, these are only the
-// rows of the source. The item has no subquery, because SQLite renames the columns true and false of a subquery.
+// rowsSQL returns a FROM item for the rows t of a table, and a WHERE clause that the caller can extend. If the table is
+// shared, these are only the rows of the source. The item has no subquery, because SQLite renames the columns true and
+// false of a subquery.
 func rowsSQL(d Dialect, t schemas.Table, source string) string {
 	if source == "" || !load.Shared(t.Columns) {
 		return d.Place(t.Name) + " AS t WHERE " + all

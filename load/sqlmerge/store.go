@@ -30,7 +30,7 @@ type Store struct {
 	surveyed  map[state.Key]surveyed // kept until the stream's next transaction ends; zero: unknown
 	passes    map[state.Key]*pass
 	droppable []string             // tables of carried keys that are no longer needed
-	trimmed   map[string]time.Time // day up to which Trim has removed certificates, by pipeline, and notes, by pipeline and table
+	trimmed   map[string]time.Time // the day before which Trim has removed rows; the key is a pipeline for certificates, a pipeline and a table for notes
 }
 
 // New returns a store over a database.

@@ -251,8 +251,8 @@ func keep(ctx context.Context, r Reader, parts []string, all []*kept) error {
 	})
 }
 
-// textsSQL returns the beginning of a query, for the number i and the columns as texts. Nulls follow them, up to the given
-// number of columns.
+// textsSQL returns the beginning of a query, which ends with FROM. The query selects the number i and the columns as
+// texts. Nulls follow, so that the query has the given number of columns.
 func textsSQL(b Backend, i, width int, columns *arrow.Schema) string {
 	values := []string{fmt.Sprint(i)}
 	for _, f := range columns.Fields() {
@@ -358,7 +358,7 @@ func ownFrom(d Dialect, t schemas.Table, k state.Key) string {
 	return fmt.Sprintf("%s LIMIT %d", where, most)
 }
 
-// untouched reports whether penstock can write to the tables of a family as it has recorded them.
+// untouched reports whether all tables of a family are as penstock has recorded them, and safe to write to.
 func (c *catalog) untouched(name string) bool {
 	for _, made := range c.made {
 		if !inFamilies(made.Name, []string{name}) {

@@ -55,7 +55,8 @@ func (t *target) has(column string) bool { return t.Columns.HasField(column) }
 // place returns the qualified name of the table.
 func (t *target) place() string { return t.in.Place(t.Name) }
 
-// rows returns a FROM item for the rows t that belong to the transaction's source, with a condition.
+// rows returns a FROM item for the rows t that belong to the transaction's source, and a WHERE clause that the caller
+// can extend.
 func (t *target) rows() string { return rowsSQL(t.in, t.Table, t.in.source) }
 
 // The method own returns " AND" and the condition that a row belongs to the transaction's source. For a table that is
@@ -125,7 +126,8 @@ func (t *target) keyIn(records string) string {
 	return fmt.Sprintf("(%s) IN (SELECT %s FROM %s)", strings.Join(key, ", "), strings.Join(keyColumns("", t.Key), ", "), records)
 }
 
-// deletion returns the statement that deletes rows t in the way that the table's mode requires, up to the condition.
+// deletion returns the beginning of the statement that deletes rows t in the way that the table's mode requires. It
+// ends with WHERE, so the caller adds the condition.
 func (t *target) deletion() string {
 	at := t.in.Timestamp(t.in.when)
 	switch t.Mode {

@@ -299,13 +299,14 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	return x.db.b.Step("committed")
 }
 
-// ErrUnanswered is returned by [Session].Commit if the answer to the commit is lost, and the lost transaction has ended.
+// ErrUnanswered is returned by [Session].Commit if the answer to the commit is lost. Commit returns it only after the
+// transaction has ended on the server.
 var ErrUnanswered = errors.New("the answer to the commit is lost")
 
 // settleGrace is how long settle may take, even if the run is being stopped. // Invariant 15
 const settleGrace = 5 * time.Second
 
-// settle finds out whether a commit without an answer succeeded: then the stream has the new position.
+// settle finds out whether a commit succeeded although its answer was lost. If it did, the stream has the new position.
 // Invariants 1, 2
 func (x *tx) settle(ctx context.Context, failed error, to position) error {
 	if !errors.Is(failed, ErrUnanswered) {
