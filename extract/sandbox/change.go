@@ -54,7 +54,7 @@ func missingIn(body object, needs string) []string {
 	return lacking
 }
 
-// now is a minute later after each change. So the same changes give the same data.
+// now returns the time in the sandbox. Each change advances it by a minute, so the same changes give the same data.
 func (w *world) now() time.Time { return epoch.Add(time.Duration(w.version+1) * time.Minute) }
 
 func (w *world) create(x write, p params, body object) object {
@@ -88,7 +88,7 @@ func (w *world) create(x write, p params, body object) object {
 	return row
 }
 
-// blank clears members that a person has entered. It keeps references, codes and amounts.
+// blank clears members that a person fills in. It keeps references, codes and amounts.
 func blank(row object) object {
 	for i := range row {
 		switch row[i].name {

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// contacts are the records for benchmarks. Up to 100,000 distinct records are rendered once. A page copies their
-// bytes, and replaces the id and a counter of changes. Both have a fixed width.
+// contacts are the records for benchmarks. Up to 100,000 distinct records are rendered once. A page copies their bytes,
+// and replaces the id and a counter of changes, which both have a fixed width.
 type contacts struct {
 	count   int
 	records []byte

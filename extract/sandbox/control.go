@@ -14,19 +14,19 @@ import (
 //	GET    /_sandbox/truth/{stream}     Truth as one JSON array
 //	POST   /_sandbox/faults             replaces all faults by a JSON list of Fault; DELETE removes them
 //	POST   /_sandbox/lists              starts the next run of the named lists: see Options.Lists
-//	GET    /_sandbox/lists/{name}       the records that a run may find in this list: a servers.Truth
+//	GET    /_sandbox/lists/{name}       the records that a run may find in this list, as a servers.Truth
 //	POST   /_sandbox/reset              restores the seeded data
 //	POST   /_sandbox/touch              {"fraction":0.1}: changes this share of the records
 //	POST   /_sandbox/rate               {"v2":50,"app":20}: changes the limits, in requests a second
 //	POST   /_sandbox/expire             expires all issued tokens; they can be refreshed
 //	POST   /_sandbox/revoke             ends all issued tokens
 //	GET    /_sandbox/contacts.ndjson    ?n=100: the first 100 of the benchmark's contacts, as JSON lines
-//	POST   /_sandbox/webhooks           a Webhook: subscribes to changes; DELETE ends all subscriptions
+//	POST   /_sandbox/webhooks           subscribes to changes with a Webhook; DELETE ends all subscriptions
 //	GET    /_sandbox/webhooks           the WebhookStatus of each subscription
 //	DELETE /_sandbox/webhooks/{number}  ends one subscription
 //	GET    /_sandbox/webhooks/log       each Delivery as a JSON line; ?acknowledged=true: only those answered 2xx
-//	POST   /_sandbox/webhooks/drain     answers when no delivery is left
-//	POST   /_sandbox/webhooks/flood     a Flood; answers when it has ended
+//	POST   /_sandbox/webhooks/drain     answers when all deliveries have ended
+//	POST   /_sandbox/webhooks/flood     starts a Flood, and answers when it has ended
 func (s *Server) control(w http.ResponseWriter, r *http.Request) {
 	what := strings.TrimPrefix(r.URL.Path, "/_sandbox/")
 	stream, isTruth := strings.CutPrefix(what, "truth/")

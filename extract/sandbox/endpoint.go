@@ -45,7 +45,7 @@ type board struct {
 	of    string
 	where string
 	view  string
-	as    string // member with the rows of a container; "": the payload maps names of containers to rows
+	as    string // member of a container (such as a stage) with its rows; "": the payload maps names of containers to rows
 	by    string // column with the id of a row's container
 
 	conds []condition
@@ -59,7 +59,7 @@ type namedList struct {
 type record struct {
 	key     string
 	object  object
-	context any // scalars or name of the container; nil outside boards
+	context any // on a board: scalars or name of the container; otherwise nil
 }
 
 type params map[string]string
@@ -68,12 +68,12 @@ type condition struct {
 	column   string
 	not      bool
 	value    string
-	param    string // name of the parameter to compare with; "": compare with the field value
+	param    string // name of the parameter to compare with; "": compare with the member value
 	optional bool   // the condition is true without the parameter
 }
 
-// parseWhere parses conditions like "type=staff status!=draft pipeline_id=$pipeline_id project_id=?project_id". $ and
-// ? stand for the value of a parameter. Without the parameter after ?, the condition is true.
+// parseWhere parses conditions like "type=staff status!=draft pipeline_id=$pipeline_id project_id=?project_id". $name
+// and ?name stand for the value of the parameter name. If a request lacks the parameter after ?, the condition is true.
 func parseWhere(text string) []condition {
 	var all []condition
 	for _, word := range strings.Fields(text) {
@@ -147,8 +147,8 @@ func (e *endpoint) records(w *world, p params) []record {
 	return all
 }
 
-// inMonth returns the rows of one month. With type=monthly, the parameters month and year name it. The default is the
-// current month.
+// inMonth returns the rows of one month. With type=monthly, the parameters month and year select the month. The default
+// is the current month.
 func (e *endpoint) inMonth(rows []object, p params) []object {
 	if e.month == "" {
 		return rows

@@ -45,7 +45,7 @@ func (d dialect) wrap(says string, s served) any {
 	return append(o, s.beside...)
 }
 
-// refusal is why a request is refused. Each dialect reports it in its own form.
+// refusal is the reason why a request is refused. Each dialect has its own form for it.
 type refusal struct {
 	kind   refusalKind
 	what   string
@@ -63,7 +63,7 @@ const (
 	readOnlyKey
 )
 
-// Error returns the module's message.
+// Error returns the message of the platform's module.
 func (t *refusal) Error() string { return t.message() }
 
 func (t *refusal) message() string {

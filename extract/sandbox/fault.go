@@ -17,7 +17,7 @@ type Fault struct {
 	Match       string   `json:"match"`                 // glob of stream names ("crm.*"), path templates or "METHOD /path"; empty: all
 	Kind        string   `json:"kind"`                  // see the Fault constants
 	Status      int      `json:"status,omitempty"`      // for status: the status; default 500
-	RetryAfter  string   `json:"retry_after,omitempty"` // for status: the Retry-After header, as it is
+	RetryAfter  string   `json:"retry_after,omitempty"` // for status: the Retry-After header, unchanged
 	Count       int      `json:"count,omitempty"`       // how many requests fail; 0: all
 	Probability float64  `json:"probability,omitempty"` // probability that a request fails; 0 means 1
 	After       int      `json:"after,omitempty"`       // how many requests succeed first

@@ -14,8 +14,8 @@ const today = "2026-11-20"
 
 var epoch = time.Date(2026, 11, 20, 10, 5, 0, 0, time.UTC)
 
-// gen generates the values of one table. Each table has its own random sequence. So the size of a table does not
-// affect other tables.
+// gen generates the values of one table. Each table has its own random sequence, so the size of one table does not
+// affect the others.
 type gen struct {
 	*rand.Rand
 	w    *world
@@ -136,7 +136,7 @@ func (g *gen) stamp(i int) time.Time {
 
 func iso(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// made returns the last columns of most rows. created_by is the tenant, not the author.
+// made returns the columns at the end of most rows. created_by is the tenant, not the author.
 func (g *gen) made(i int) object {
 	created := g.stamp(i)
 	updated := created

@@ -62,8 +62,8 @@ func (q paging) page() int {
 	return n
 }
 
-// perPage returns the page size: the first of the named parameters that is set. Zero or an invalid size means the
-// default. A negative size means the whole list.
+// perPage returns the page size. It is the value of the first of the named parameters that is set. Zero or an invalid
+// size means the default. A negative size means the whole list.
 func (q paging) perPage(names ...string) int {
 	for _, name := range names {
 		n, err := strconv.Atoi(q.p[name])
@@ -251,8 +251,8 @@ func (q paging) limit() (int, *refusal) {
 	return min(n, maxLimit), nil
 }
 
-// token identifies a position by the key of the item before it. It also has the item's index, in case the item is
-// deleted.
+// token identifies a position by the key of the item before it. It also has the index of that item, because the item
+// may be deleted.
 func (q paging) token(at int) string {
 	after := ""
 	if at > 0 {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// spoiled makes the answer to a request that a fault strikes.
+// spoiled makes the answer to a request that a fault affects.
 type spoiled struct {
 	server  *Server
 	r       *http.Request
@@ -142,7 +142,7 @@ func (s spoiled) empty() reply {
 	}
 	emptied := *s.e
 	emptied.required = ""
-	// The condition is false for every row: no row's id is empty, and the parameter is missing.
+	// This condition is false for every row. It compares the id with a missing parameter, and no id is empty.
 	emptied.conds = append(emptied.conds[:len(emptied.conds):len(emptied.conds)], condition{column: "id", param: "_none"})
 	return s.server.read(&emptied, params{})
 }

@@ -37,7 +37,8 @@ type Call struct {
 	Count  int    `json:"count"`
 }
 
-// gateGrace is how long after a 429 further requests may arrive: the client had sent them before it received the 429.
+// gateGrace is how long after a 429 further requests may arrive. The client may have sent them before it received the
+// 429.
 const gateGrace = 100 * time.Millisecond
 
 type counter struct {

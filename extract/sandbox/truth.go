@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Truth returns the records that a complete reading of the stream must give, as they are served, in the order of the
-// list. Each has its `_context`. The records come from the rows, without pages, links or cursors. For a child stream,
-// Truth returns the records of all parents.
+// Truth returns the records that a complete reading of the stream must give. They are in the order of the list, in the
+// form in which the sandbox serves them, and each has its `_context`. Truth takes them from the rows, without pages,
+// links or cursors. For a child stream, it returns the records of all parents.
 func (s *Server) Truth(stream string) ([]json.RawMessage, error) {
 	st, ok := s.catalogue.Find(stream)
 	if !ok {

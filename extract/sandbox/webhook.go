@@ -109,7 +109,8 @@ func (h *hub) Deliveries() []Delivery {
 	return all
 }
 
-// Drain sends deliveries that faults hold back. It waits until all deliveries and retries have ended, or ctx ends.
+// Drain also sends the deliveries that faults hold back. It waits until all deliveries and retries have ended, or until
+// ctx ends.
 func (h *hub) Drain(ctx context.Context) error {
 	for _, sub := range h.all() {
 		if err := sub.drain(ctx); err != nil {

@@ -17,7 +17,7 @@ type event struct {
 type announcement struct {
 	module string // first part of the event type
 	view   string
-	under  string // if set, the row is in this member of data, as in older modules
+	under  string // if set, the row is in this member of data; older modules do this
 	empty  bool   // data is always an empty list
 
 	shows view

@@ -16,7 +16,7 @@ import (
 // Flood is a burst of events about existing records.
 type Flood struct {
 	Rate     int      `json:"rate"`               // events per second; 0: as fast as they are delivered
-	Count    int      `json:"count"`              // number of events; 0: Rate times For
+	Count    int      `json:"count"`              // number of events; 0: Rate multiplied by For
 	For      Duration `json:"for,omitempty"`      // duration, if Count is 0
 	Match    string   `json:"match,omitempty"`    // glob of modules ("contact"); empty: all
 	Subjects int      `json:"subjects,omitempty"` // maximum number of distinct records per module; 0: all

@@ -102,13 +102,13 @@ const (
 type plannedDelivery struct {
 	Delivery
 	body  []byte
-	place int       // send the delivery after this many events
-	due   time.Time // send the delivery at this time even after fewer events; zero: only place counts
+	place int       // send the delivery when this many events have been announced
+	due   time.Time // send the delivery at this time at the latest; zero: wait for place
 }
 
 func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Time) []*plannedDelivery {
-	// Each event takes the same number of random values, so that the probability of one fault does not affect the
-	// others.
+	// Each event uses the same number of random values, so that the probability of one fault does not affect the other
+	// faults.
 	var draw [7]float64
 	for i := range draw {
 		draw[i] = random.Float64()
@@ -144,7 +144,7 @@ func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Tim
 	return all
 }
 
-// never is a place that is never reached: such a delivery waits for its due time.
+// never is a place that is never reached. A delivery with this place waits for its due time.
 const never = int(^uint(0) >> 1)
 
 func newDelivery(kind string, e event) *plannedDelivery {

@@ -28,7 +28,7 @@ type subscription struct {
 	placed  int
 	log     []*plannedDelivery
 	ready   []*plannedDelivery
-	held    []*plannedDelivery // deliveries that wait for later events, because of the fault reorder; at most Faults.Window
+	held    []*plannedDelivery // deliveries that the fault reorder holds back until later events; at most Faults.Window
 	timed   schedule           // delayed deliveries and retries, waiting for their due time
 	pending int                // deliveries that have no final outcome yet
 }

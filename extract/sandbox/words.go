@@ -1,7 +1,7 @@
 package sandbox
 
-// The words of the generated records. They include letters beyond ASCII and beyond the basic plane of Unicode, and
-// letters that are written from right to left.
+// The words of the generated records. They include non-ASCII letters, characters outside the basic plane of Unicode,
+// and letters that are written from right to left.
 var (
 	firstNames = []string{"Zoë", "Miguel", "Aïcha", "Björn", "Chloé", "Dmitri", "Élodie", "Fatima", "Grace", "Hana",
 		"Ines", "José", "Kwame", "Łukasz", "Mei", "Noor", "Olu", "Priya", "Quentin", "Renée", "Søren", "Tomás", "Uma",

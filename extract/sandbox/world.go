@@ -163,7 +163,7 @@ func (w *world) idIn(name, id string) any {
 	return r.get("id")
 }
 
-// order sorts rows. Rows with equal values keep their order; a real database does not guarantee this.
+// order sorts rows. Rows with equal values keep their order, which a real database does not guarantee.
 func order(rows []object, by string) []object {
 	if by == "" {
 		return rows

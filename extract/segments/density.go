@@ -1,13 +1,13 @@
 package segments
 
-// recent is how much the earlier pages of a segment count, beside its last page.
+// recent is the weight of the earlier pages of a segment in its density. The last page has the weight 1.
 const recent = 0.75
 
-// density says how far the pages of a part of the list reach. Records may come in bursts, so the density of one page
-// says little about the pages after it.
+// density says how far some pages of the list reach: their distance on the [scale], and their number. Records may come
+// in bursts, so the density of one page says little about the next pages.
 type density struct{ distance, pages float64 }
 
-// span returns how far a page reaches.
+// span returns the average distance of a page.
 func (d density) span() float64 {
 	if d.pages == 0 {
 		return 1
@@ -15,15 +15,15 @@ func (d density) span() float64 {
 	return max(d.distance/d.pages, 1)
 }
 
-// plus returns the density of two parts together.
+// plus returns the density of two parts of the list together.
 func (d density) plus(e density) density { return density{d.distance + e.distance, d.pages + e.pages} }
 
-// times returns the density of a part that is f times as long.
+// times returns the density with its weight multiplied by f.
 func (d density) times(f float64) density { return density{f * d.distance, f * d.pages} }
 
-// measure adds a page to the density of a segment, and to that of the list. The argument after is the record before the
-// page. It is "" if the page is the answer to a guess. Such a page often begins where a part without records ends, so it
-// counts half for the segment, and not at all for the list.
+// measure adds a page to the density of a segment, and to the density of the list. The argument after is the key of the
+// record before the page, or "" if the page is the answer to a guess. Such a page often begins after a part without
+// records. So it counts half for the segment, and for the list only if it is the first page that is measured.
 func (p *Plan) measure(d density, after string, keys []string) density {
 	begin := keys[0]
 	n := float64(len(keys) - 1)
@@ -45,7 +45,7 @@ func (p *Plan) measure(d density, after string, keys []string) density {
 	return d.times(recent).plus(page)
 }
 
-// between returns how far a page probably reaches between two segments.
+// between estimates how far a page reaches between two segments.
 func (p *Plan) between(left, right density) float64 {
 	usual := density{p.all.span(), 1}
 	return left.plus(right).plus(usual).span()

@@ -3,20 +3,20 @@ package segments
 import "math"
 
 const (
-	endWeight = 0.5 // the share of a part that probably has records, if the list ends anywhere in it
-	doubt     = 1.5 // the total of a list and its density give its end, up to this many standard deviations
-	mostAtEnd = 4   // guesses at the same time in a part where the list ends; some find no records
-	unknown   = 2   // if nothing shows where a list ends, it is expected to be this many times longer than it is known to be
+	endWeight = 0.5 // if the list may end anywhere in a gap, this share of the gap probably has records
+	doubt     = 1.5 // the last gap reaches this many standard deviations beyond the estimated end of the list
+	mostAtEnd = 4   // maximum number of guesses at the same time in a gap where the list may end
+	unknown   = 2   // if nothing shows where a list ends, it is expected to have this many times the pages that are known
 )
 
 // gap is a part of the list that no segment has read.
 type gap struct {
 	from, to uint64
-	span     float64 // how far a page reaches
-	before   float64 // pages of the list before the gap; all numbers of pages are estimates
-	pages    float64 // pages in the gap, without the page that is requested already
+	span     float64 // how far a page reaches on the scale
+	before   float64 // pages of the list before the gap, an estimate
+	pages    float64 // pages in the gap, an estimate; without the page that is already requested
 	end      end
-	waits    bool // the answer to a guess at its beginning or its end has not arrived
+	waits    bool // the gap begins or ends with a guess whose answer has not arrived
 	guesses  int  // guesses to send
 }
 
@@ -29,8 +29,9 @@ const (
 	endless            // nothing shows where the list ends
 )
 
-// rounds returns how many answers the gap needs one after another if n guesses are sent. The first part is read while
-// the guesses are under way. So if the parts are to end at the same time, it is one page longer than the others.
+// rounds returns how many requests, one after another, are needed to read the gap if n guesses divide it into n+1
+// parts. The first part is already read while the guesses are under way. So it is one page longer than the other parts,
+// and all parts end at the same time.
 func (g gap) rounds(n int) float64 {
 	switch {
 	case g.end != closed && n >= mostAtEnd:
@@ -43,12 +44,12 @@ func (g gap) rounds(n int) float64 {
 	return (g.pages-1)/float64(n+1) + 1
 }
 
-// survey is what is known about the list after the position of the pass.
+// survey has what is known about the list after the position of the pass.
 type survey struct {
 	gaps    []gap
 	ready   []ready
-	reading int     // segments that are read, guesses, and the pass, if it reads pages itself
-	waiting int     // those whose answer has not arrived
+	reading int     // number of segments that are read, plus guesses, plus 1 if the pass requests pages itself
+	waiting int     // how many of these wait for an answer
 	known   float64 // pages of the list that are known to exist
 	work    float64 // pages to request
 }
@@ -59,7 +60,8 @@ type ready struct {
 	pages float64
 }
 
-// survey goes through the list from the position of the pass, up to the given number of pages.
+// survey goes through the segments and gaps after the position of the pass. It plans requests only for the first window
+// pages.
 func (p *Plan) survey(window float64) (v survey) {
 	x, near, ahead, met, guessed := p.x, p.near, 0.0, p.wanted[p.key] != nil, false
 	if !met {
@@ -97,7 +99,7 @@ func (p *Plan) survey(window float64) (v survey) {
 		}
 		x, near = s.headX, s.near
 	}
-	if p.left >= 0 && p.end == math.MaxUint64 { // the total counts until a guess has met the end
+	if p.left >= 0 && p.end == math.MaxUint64 { // the total is used until a guess has found the end of the list
 		v.known = p.left
 	}
 	v.known += float64(p.pages)
@@ -112,7 +114,7 @@ func (p *Plan) survey(window float64) (v survey) {
 	return v
 }
 
-// last returns the gap after the last segment. Pages are requested only in its first room pages.
+// last returns the gap after the last segment. Only the first room pages of this gap may be requested.
 func (p *Plan) last(x uint64, span, ahead, room float64) gap {
 	g := gap{from: x, to: x, span: span, before: ahead + float64(p.pages), end: endless}
 	if x >= p.end || room <= 0 {

@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	firstPages  = 2    // pages that the pass must have read before a key is guessed, unless enough pages follow by the total
-	leastPages  = 6    // such pages
-	freePages   = 4    // for so many pages that are known to exist, only one guess is allowed, since it may find no records
-	perGuess    = 5    // for so many further pages, another guess is allowed
-	perLate     = 2.5  // the same for a list of at least longList pages by its total, while at most half of the allowed segments are read
-	longList    = 100  // pages of such a list
-	firstStride = 48   // if nothing shows how long the list is, the first guess is this many pages ahead
-	ladder      = 1.75 // each further guess makes the list this factor longer
-	leastRounds = 2    // a gap that needs no more answers, one after another, is not divided
-	leastShare  = 0.6  // a part of a gap has at least this share of the fair share
-	uneven      = 1.2  // a gap may be longer than the fair share by this factor, and by a page
+	firstPages  = 2    // a key is guessed once the pass has read this many pages
+	leastPages  = 6    // a key is guessed earlier if the total shows that at least this many pages follow
+	freePages   = 4    // up to this many known pages, only one guess is allowed, because it may find no records
+	perGuess    = 5    // for each further group of this many known pages, another guess is allowed
+	perLate     = 2.5  // replaces perGuess if the total shows at least longList pages, and at most half of the rate is used
+	longList    = 100  // see perLate
+	firstStride = 48   // if nothing shows where the list ends, the first guess is this many pages ahead
+	ladder      = 1.75 // each further guess assumes that the list is longer by this factor
+	leastRounds = 2    // a gap is divided only if it needs more requests than this, one after another
+	leastShare  = 0.6  // a gap is not divided if a part would need fewer requests than this share of the fair share
+	uneven      = 1.2  // if the rate is used up, only gaps longer than this times the fair share, plus a page, are divided
 )
 
-// Requests returns at most room requests. The rate takes parallel requests at the same time. If fewer segments are read,
-// the largest gaps are divided. If more are read, the segments with the most pages to read continue first. So all
-// segments end at about the same time.
+// Requests returns at most room requests that can be sent now. The rate limit allows parallel requests at the same
+// time. If fewer segments are read, Requests divides the largest gaps with guesses. If more segments are read, those
+// with the most remaining pages continue first. So all segments end at about the same time.
 //
-// A page is requested only if probably less than window pages are before it that the pass has not read yet.
+// Requests looks at most window pages ahead of the pass. This distance is an estimate.
 func (p *Plan) Requests(room, parallel, window int) []Request {
 	if p.off || p.scale == nil || !p.long() {
 		return nil
@@ -64,9 +64,10 @@ func (p *Plan) Requests(room, parallel, window int) []Request {
 // long reports whether the list is known to be long enough for guesses.
 func (p *Plan) long() bool { return p.pages >= firstPages || p.left >= leastPages }
 
-// divide decides how many guesses to send to each gap, at most the given number. The rate takes free more segments. If
-// it takes no more, only gaps are divided that need many more answers than the fair share, because the pass would wait
-// for them at the end.
+// divide decides how many guesses to send to each gap. In total there are at most guesses of them. The rate limit
+// allows free more segments. The fair share is the number of pages to request, divided by the parallel requests. If the
+// rate limit allows no more segments, only gaps that need many more requests than the fair share are divided. At the
+// end, the pass would wait for such a gap.
 func divide(gaps []gap, guesses, free int, fair float64) {
 	for sent := range guesses {
 		best, most := -1, float64(leastRounds)
@@ -86,7 +87,8 @@ func divide(gaps []gap, guesses, free int, fair float64) {
 	}
 }
 
-// places returns the places of the guesses in a gap. If the list ends in the gap, it is more likely to end early.
+// places returns the places of the guesses in a gap. A list that ends in the gap is more likely to end near its
+// beginning.
 func (p *Plan) places(g gap) (out []uint64) {
 	parts := float64(g.guesses + 1)
 	for i := range g.guesses {
@@ -104,7 +106,7 @@ func (p *Plan) places(g gap) (out []uint64) {
 			}
 		}
 		if p.dense {
-			pages = math.Round(pages) // the key is that of a record, so that the page can be used
+			pages = math.Round(pages) // then the guess is the key of a record, and the page can be used
 		}
 		if x := g.from + uint64(min(pages*g.span, math.MaxUint64/4)); x < g.to {
 			out = append(out, x)
@@ -113,7 +115,7 @@ func (p *Plan) places(g gap) (out []uint64) {
 	return out
 }
 
-// guess adds a guess at a place.
+// guess adds a guess for the key at place x.
 func (p *Plan) guess(x uint64) (key string, ok bool) {
 	key, ok = p.scale.key(x)
 	if !ok || p.wanted[key] != nil || !p.scale.before(p.key, key) {

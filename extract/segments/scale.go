@@ -27,10 +27,10 @@ type form interface {
 	// number returns a number that grows with the key.
 	number(key string) (n uint64, ok bool)
 
-	// key returns a key with a number. A record with that key may not exist.
+	// key returns the key with the number n. There may be no record with this key.
 	key(n uint64) (key string, ok bool)
 
-	// time returns the number of a key that was made at a time. The result ok is false if keys do not hold times.
+	// time returns the number of a key that was made at this time. The result ok is false if keys do not hold times.
 	time(at time.Time) (n uint64, ok bool)
 }
 
@@ -64,8 +64,8 @@ func formOf(keys []string) form {
 	return nil
 }
 
-// place returns the place of a key. The result ok is false if the key is not in the form of the others, or if it is
-// before the first key.
+// place returns the place of a key. The result ok is false if the key has another form, or if it is before the first
+// key.
 func (s *scale) place(key string) (x uint64, ok bool) {
 	n, ok := s.form.number(key)
 	if s.falls {
@@ -74,7 +74,7 @@ func (s *scale) place(key string) (x uint64, ok bool) {
 	return n - s.origin, ok && n >= s.origin
 }
 
-// key returns a key at a place.
+// key returns the key at place x.
 func (s *scale) key(x uint64) (key string, ok bool) {
 	if s.falls {
 		if x > s.origin {
@@ -101,8 +101,8 @@ func (s *scale) before(a, b string) bool {
 	return a < b
 }
 
-// latest returns the place of the last key that is possible: 0 for whole numbers that fall, and the time now for times
-// that rise. It is math.MaxUint64 for other keys.
+// latest returns the place of the last possible key. For falling whole numbers, this is the place of the key 0. For
+// rising times, it is the place of the time now. For other keys, it is math.MaxUint64.
 func (s *scale) latest(now time.Time) uint64 {
 	if _, ok := s.form.(decimal); ok {
 		if s.falls {
@@ -119,15 +119,15 @@ func (s *scale) latest(now time.Time) uint64 {
 	return math.MaxUint64
 }
 
-// isTime reports whether the first key is a time of the years before now.
+// isTime reports whether the first key is a time in the last [oldest] years before now.
 func (s *scale) isTime(now time.Time) bool {
 	n, _ := s.form.time(now)
 	old, ok := s.form.time(now.AddDate(-oldest, 0, 0))
 	return ok && s.origin >= old && s.origin <= n
 }
 
-// inOrder reports whether all keys have a place, and each is after the one before it. The first must be after prev,
-// unless that is "".
+// inOrder reports whether all keys have a place, and each key is after the key before it. The first key must be after
+// prev, unless prev is "".
 func (s *scale) inOrder(prev string, keys []string) bool {
 	for _, k := range keys {
 		if _, ok := s.place(k); !ok || prev != "" && !s.before(prev, k) {
@@ -150,13 +150,13 @@ func (decimal) key(n uint64) (string, bool) { return strconv.FormatUint(n, 10), 
 
 func (decimal) time(time.Time) (uint64, bool) { return 0, false }
 
-// digits is the form of keys of one length that are written in the digits of a base. The number of a key is that of its
-// first digits. Some characters are the same in all keys, such as the dashes of a UUID.
+// digits is the form of keys that have the same length and consist of digits, for example hexadecimal digits. The first
+// digits of a key give its number. Some characters are the same in all keys, such as the dashes of a UUID.
 type digits struct {
 	alphabet string
 	bits     int
-	leading  int    // how many digits the number has
-	sample   string // a key; its fixed characters are those of all keys
+	leading  int    // how many digits of a key give its number
+	sample   string // one of the keys; all keys have its fixed characters
 	fixed    string // '-' where a character is fixed; as long as sample
 }
 
@@ -215,8 +215,8 @@ func (f digits) time(at time.Time) (uint64, bool) {
 	return 0, false
 }
 
-// hexOf returns the form of ObjectIds, UUIDs and other keys of hexadecimal digits. The digit of a UUID that holds its
-// version is fixed, if it is the same in all keys.
+// hexOf returns the form of ObjectIds, UUIDs and other keys of hexadecimal digits. A UUID has one digit for its
+// version. This digit is fixed if it is the same in all keys.
 func hexOf(keys []string) digits {
 	f := digits{alphabet: "0123456789abcdef", bits: 4, leading: 15, sample: keys[0]}
 	if strings.ContainsAny(strings.Join(keys, ""), "ABCDEF") {

@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Keys in the usual forms are placed in order. A key between two places is between the keys.
+// Keys in the usual forms get places in their order. A key at a place between two keys is also between them in the
+// order.
 func TestScale(t *testing.T) {
 	for name, keys := range map[string][]string{
 		"numbers": {"8", "9", "10", "99", "1000", "123456789012345678"},
@@ -63,7 +64,7 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// No key is guessed in lists whose keys are in no known form, or in none for all records.
+// No key is guessed if the keys of a list have no known form, or if they do not all have the same form.
 func TestUnknownForms(t *testing.T) {
 	for _, keys := range [][]string{
 		{"1", "2", "3", "4"},

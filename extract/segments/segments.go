@@ -1,12 +1,13 @@
-// Package segments plans how a list is read in several segments at the same time. The list continues after the key of
-// its last record, as with starting_after=17. It must be sorted by that key.
+// Package segments plans how to read a list in several segments at the same time. A request for a page of this list has
+// the key of the record before the page, as in starting_after=17. The list must be sorted by this key.
 //
-// To find a record far ahead, a guessed key is sent. The last record of the answer has a real key, and a segment
-// begins after that record. Several segments are read at the same time. The pass reads them in the order of the list.
+// To find a record far ahead, a request has a guessed key. The last record of the answer has a real key, and a segment
+// begins after this record. The pages of several segments are requested at the same time. The pass reads the segments
+// in the order of the list.
 //
-// A page is used only if the pass has read the record after whose key the page was requested. So each page is the
-// answer to the request that the pass would have sent at that position, if it read one page after another. If the key
-// of a segment is on none of the pages, because its record was deleted or the server answered wrongly, the pass
+// The pass uses such a page only if the last record that it has read has the key of the page's request. So each page is
+// the answer to the same request that the pass would send if it read one page after another. Perhaps the pass never
+// reads the record at which a segment begins: the record was deleted, or the server answered wrongly. Then the pass
 // requests the pages itself.
 //
 // The package sends no requests. A [Plan] names the keys to request, and takes what the answers contain.
@@ -23,19 +24,19 @@ const maxFailures = 2 // guesses that the server may refuse // Invariant 15
 // Plan decides which pages of a list to request in advance. One goroutine calls its methods.
 type Plan struct {
 	scale    *scale
-	key      string  // of the last record that the pass has read
-	x        uint64  // its place
-	near     density // where the pass reads
-	all      density // of the list, as far as it is known
-	dense    bool    // so far, each number between two records was a record
-	latest   uint64  // by the form of the keys, the list has no records after this place; math.MaxUint64 if they say nothing
+	key      string  // key of the last record that the pass has read
+	x        uint64  // place of key on the scale
+	near     density // density near the position of the pass
+	all      density // density of the list, as far as it is known
+	dense    bool    // the keys so far have no gaps: each number is the key of a record
+	latest   uint64  // no key in this form can have a later place; math.MaxUint64 if this is unknown
 	size     int     // records of the largest page
 	pages    int     // pages that the pass has read
-	left     float64 // pages that the pass has not read, by the total of the list; negative if unknown
+	left     float64 // pages that the pass has not read, according to the total of the list; negative if unknown
 	end      uint64  // the list seems to have no records after this place
 	now      time.Time
 	segments []*segment
-	wanted   map[string]*segment // by the key after which a page was requested
+	wanted   map[string]*segment // segments by the key in a request
 	drops    []string
 
 	guesses, failures int
@@ -44,17 +45,17 @@ type Plan struct {
 	off               bool
 }
 
-// segment is a part of the list that is read in advance, or a guess that may find one.
+// segment is a part of the list that is requested in advance, or a guess that may find such a part.
 type segment struct {
 	x      uint64   // there are no records between this place and the first page
-	after  []string // the keys after which pages were requested, in order; the newest may have no answer yet
-	head   string   // the key of the last record
+	after  []string // the keys in the requests for pages, in order; the newest request may have no answer yet
+	head   string   // the key of the last record of the newest page
 	headX  uint64
 	near   density
-	guess  bool   // the answer to the guess has not arrived
+	guess  bool   // the segment is a guess, and its answer has not arrived
 	waits  bool   // an answer has not arrived
 	broken bool   // a request has failed
-	ended  bool   // it has reached the end of the list
+	ended  bool   // the segment has reached the end of the list
 	met    string // the key at which another segment continues; "" if none was met
 }
 
@@ -73,8 +74,8 @@ func New(now time.Time) *Plan {
 func (p *Plan) Skip() { p.key = "" }
 
 // Passed notes the next page that the pass reads, with the keys of its records. The argument left is how many records
-// come after the page, or negative if that is unknown. Passed returns how many of the records the pass must use. The
-// others are also on a page that was requested in advance. If whole is true, it is always all of them.
+// come after the page, or negative if this is unknown. Passed returns how many of the records the pass must use. The
+// other records are also on a page that was requested in advance. If whole is true, the pass must use all records.
 func (p *Plan) Passed(keys []string, left int64, whole bool) (use int) {
 	use = len(keys)
 	if p.off || use == 0 {
@@ -186,8 +187,8 @@ func (p *Plan) Used(key string) {
 // Segments returns how many segments the pass has read: 1 if it read one page after another.
 func (p *Plan) Segments() int { return p.joined + 1 }
 
-// Answered notes the answer to a request: the keys of its records, and whether it shows that no page follows. If it
-// does, the answer is dropped: the pass requests the end of the list itself, after all other pages.
+// Answered notes the answer to a request, with the keys of its records. The argument ends is true if the answer shows
+// that no page follows. Such an answer is dropped. The pass requests the end of the list itself, after all other pages.
 func (p *Plan) Answered(key string, keys []string, ends bool) {
 	s := p.wanted[key]
 	if s == nil {
@@ -224,7 +225,8 @@ func (p *Plan) Answered(key string, keys []string, ends bool) {
 	p.overtake(s)
 }
 
-// lastPlace returns the place of the last record of a page, or of the record before the page if it is empty.
+// lastPlace returns the place of the last record of a page. If the page is empty, it returns the place of the record
+// before the page.
 func (p *Plan) lastPlace(s *segment, keys []string) uint64 {
 	if len(keys) == 0 {
 		return s.headX
@@ -233,8 +235,8 @@ func (p *Plan) lastPlace(s *segment, keys []string) uint64 {
 	return x
 }
 
-// inHole reports whether there are no records between the guess s and the next segment. Then that segment begins at
-// the guess.
+// inHole reports whether there are no records between the guess s and the next segment. If so, it moves the beginning
+// of that segment to the guess.
 func (p *Plan) inHole(s *segment, keys []string) bool {
 	first, _ := p.scale.place(keys[0])
 	for _, t := range p.segments[slices.Index(p.segments, s)+1:] {
@@ -250,7 +252,7 @@ func (p *Plan) inHole(s *segment, keys []string) bool {
 	return false
 }
 
-// overtake removes the segments that s has passed without meeting one of their keys.
+// overtake removes each segment that s has passed without reading a key at which that segment continues.
 func (p *Plan) overtake(s *segment) {
 	for _, t := range slices.Clone(p.segments[slices.Index(p.segments, s)+1:]) {
 		if !t.guess && s.met == "" && t.headX < s.headX {
@@ -259,8 +261,8 @@ func (p *Plan) overtake(s *segment) {
 	}
 }
 
-// Failed notes that a request has failed. If refused is true, the server has refused it. Otherwise it was not sent, or
-// it was cancelled.
+// Failed notes that a request has failed. If refused is true, the server has refused the request. Otherwise the request
+// was not sent, or was cancelled.
 func (p *Plan) Failed(key string, refused bool) {
 	s := p.wanted[key]
 	if s == nil {

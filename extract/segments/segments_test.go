@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server is a list that changes between two requests. The records are numbers; write returns their keys.
+// server is a list that changes between two requests. Each record is a number, and write returns its key.
 type server struct {
 	r       *rand.Rand
 	write   func(n uint64) string // only key calls it
@@ -53,7 +53,7 @@ func (s *server) key(n uint64) string {
 	return k
 }
 
-// after returns the page after a key, and whether it says that it is the last.
+// after returns the page after a key. The result ends is true if the page says that it is the last.
 func (s *server) after(key string) (page []string, ends bool, left int64, err error) {
 	s.requests++
 	at, known := 0, key == ""
@@ -117,8 +117,8 @@ type sent struct {
 	evaluated, answered, dropped bool
 }
 
-// pass reads a list as a client does, with requests in advance. They are answered in any order. Some fail, and some are
-// not sent. The method read returns the keys in the order in which they were used.
+// pass reads a list like a client, with requests in advance. The answers arrive in any order. Some requests fail, and
+// some are not sent. The method read returns the keys of the records in the order in which the pass used them.
 type pass struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -128,7 +128,7 @@ type pass struct {
 	all    map[string]*sent
 	room   int
 	window int
-	fails  int // one of so many requests fails; 0: none
+	fails  int // one request in this many fails; 0: none
 	moves  func()
 
 	mostHeld, pages int
@@ -277,7 +277,7 @@ func keysOf(s *server) (keys []string) {
 	return keys
 }
 
-// A list that does not change is read exactly, in order.
+// If a list does not change, each record is read once, in order.
 func TestStillList(t *testing.T) {
 	joined := 0
 	defer func() { require.Positive(t, joined) }()
@@ -295,7 +295,7 @@ func TestStillList(t *testing.T) {
 	})
 }
 
-// allowance returns how many requests more than pages are allowed, in a list with holes.
+// allowance returns how many requests are allowed in addition to one for each page, if the list has holes.
 func allowance(p *pass) int { return 15 + p.pages }
 
 // Records are inserted and deleted while the list is read. Each record that existed all the time is read once.
@@ -327,7 +327,7 @@ func TestMovingList(t *testing.T) {
 	})
 }
 
-// Servers answer wrongly if no record has the key. The list is still read exactly.
+// Servers answer wrongly if no record has the key. Each record is still read once.
 func TestUnknownKeys(t *testing.T) {
 	lies := map[string]func(s *server, key string, at int) (int, bool){
 		"refused":  func(*server, string, int) (int, bool) { return 0, false },
@@ -349,8 +349,9 @@ func TestUnknownKeys(t *testing.T) {
 	}
 }
 
-// Of a long list, at most a quarter more pages are requested than one after another. A list of up to eight pages takes
-// at most one request more, or three if it states a total. A list of two pages takes none.
+// For a long list, the plan sends at most a quarter more requests than a reading of one page after another. For up to
+// eight pages, it sends at most one more, or three more if the list states a total. For up to two pages, it sends no
+// more.
 func TestExtraRequests(t *testing.T) {
 	for _, pages := range []int{1, 2, 3, 5, 8, 50, 200, 1000} {
 		for i := range 8 {
@@ -386,7 +387,8 @@ func TestExtraRequests(t *testing.T) {
 	}
 }
 
-// A total may be too large, because it counts all records although the list is filtered. Then few requests are lost.
+// A total may be too large, because it counts all records although the list is filtered. Then only few requests find no
+// records.
 func TestTooLargeTotal(t *testing.T) {
 	for _, factor := range []int64{2, 10, 1000} {
 		t.Run(fmt.Sprint(factor), func(t *testing.T) {
@@ -404,5 +406,5 @@ func TestTooLargeTotal(t *testing.T) {
 	}
 }
 
-// mostLost is how many requests a list of ten pages may lose by a wrong total.
+// mostLost is how many requests may find no records because of a wrong total, in a list of ten pages.
 const mostLost = 25

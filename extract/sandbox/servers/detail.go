@@ -13,7 +13,7 @@ func (l *List) detail(r row) row {
 	return row{n: details + n, id: details + n}
 }
 
-// details is the difference between the number of a record and that of its detail.
+// details is the difference between the number of a record and the number of its detail.
 const details = 100_000
 
 // Details returns a handler for the details of the records. The last part of the path is the id of the record.

@@ -214,7 +214,7 @@ func (d *drawer) total() {
 	case 0:
 		says = "total here"
 	case 1:
-		says = "total rounded" // not "total low": a reader accepts a total once that many records have arrived
+		says = "total rounded" // not "total low": a reader may stop when as many records as the total have arrived
 	}
 	s := Signal{Says: says, As: pick(d, "", "", "", "", "text")}
 	switch {

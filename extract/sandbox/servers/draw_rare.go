@@ -13,7 +13,7 @@ func (d *drawer) addRareFeature() {
 }
 
 var rare = []func(*drawer){
-	func(d *drawer) { // records with equal values have another order on each page
+	func(d *drawer) { // records with equal values are in another order on each page
 		d.Records.Order = OrderTies
 	},
 	func(d *drawer) {

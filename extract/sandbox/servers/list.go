@@ -18,7 +18,7 @@ type List struct {
 
 	mu             sync.Mutex
 	rows           []row
-	newest         int // n of the newest record at the end
+	newest         int // number of the newest record at the end of the list
 	before         int
 	clock          int
 	run            int
@@ -26,7 +26,7 @@ type List struct {
 	detailRequests int
 	swapped        map[int]int
 	faultCounts    []int             // how often each fault has occurred, by its index in Spec.Faults
-	cache          map[string]answer // answers of the previous run, by request
+	cache          map[string]answer // answers of the previous run, by the query of the request
 	nextCache      map[string]answer
 	always         map[string]bool
 	ever           map[string]bool
@@ -130,7 +130,7 @@ func (l *List) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.write(w)
 }
 
-// Twin returns a handler for another list with the same records and without faults.
+// Twin returns a handler for a second list with the same records, but without faults.
 func (l *List) Twin() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l.mu.Lock()

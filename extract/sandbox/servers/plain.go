@@ -13,8 +13,9 @@ func (s Spec) Way() string {
 	return s.Paging.Kind
 }
 
-// Plain reports whether a reader that knows only the list's path must read it completely. Nothing fails or moves, and
-// no signal is wrong. The paging is stated, or can be found with the usual names.
+// Plain reports whether a reader that knows only the list's path must be able to read the whole list. In a plain list,
+// nothing fails or moves, and no signal is wrong. Its paging is stated, or a reader can find it with the usual
+// parameter names.
 func (s Spec) Plain() bool {
 	r := s.Records
 	switch {
@@ -47,8 +48,8 @@ func (s Spec) said() bool {
 	})
 }
 
-// Drifts reports whether the list changes while it is read by opaque tokens, and states no total. Only a second
-// reading shows such a change.
+// Drifts reports whether the list is paged by opaque tokens, states no total, and changes while it is read. Only a
+// second reading shows such a change.
 func (s Spec) Drifts() bool {
 	said := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total" })
 	return len(s.Moves) > 0 && s.Paging.Kind == KindToken && s.Paging.Form != "id" && !said

@@ -19,7 +19,7 @@ type row struct {
 
 var epoch = time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)
 
-// mark identifies one version of one record. Tests compare the marks in a table with the marks in Truth.
+// mark identifies one version of one record. Tests compare the marks in the loaded table with the marks in Truth.
 func mark(r row) string { return fmt.Sprintf("record %d version %d", r.n, r.version) }
 
 const markField = "remark"

@@ -23,12 +23,12 @@ func (s Spec) Simpler() []Spec {
 	for i := range s.Faults {
 		add(func(c *Spec) { c.Faults = slices.Delete(c.Faults, i, i+1) })
 		add(func(c *Spec) { c.Faults[i].Row = 0 })
-		if s.Faults[i].Kind == FaultStatus || s.Faults[i].Kind == FaultObject { // other faults shorten the list, and nothing shows it
+		if s.Faults[i].Kind == FaultStatus || s.Faults[i].Kind == FaultObject { // other faults would shorten the list in each answer, unnoticed
 			add(func(c *Spec) { c.Faults[i].Count = 0 })
 		}
 	}
 	for i := range s.Signals {
-		if !strings.HasPrefix(s.Signals[i].Says, "next") { // without this signal, the paging would be another
+		if !strings.HasPrefix(s.Signals[i].Says, "next") { // without this signal, the list would be paged in another way
 			add(func(c *Spec) { c.Signals = slices.Delete(c.Signals, i, i+1) })
 		}
 		add(func(c *Spec) { c.Signals[i].As = "" })

@@ -25,7 +25,7 @@ type Spec struct {
 
 // Reader says what a reader does, besides reading the list.
 type Reader struct {
-	Since   string `json:"since,omitempty"`   // parameter for incremental readings; it leaves out records that did not change since then
+	Since   string `json:"since,omitempty"`   // parameter with a time, for incremental readings: answers lack the records that did not change since then
 	Twin    bool   `json:"twin,omitempty"`    // another stream serves the same records, without the faults
 	Details bool   `json:"details,omitempty"` // each record has a detail at its own address, and the reader requests it
 	Confirm bool   `json:"confirm,omitempty"` // the user confirms that the table may shrink
@@ -41,8 +41,8 @@ const (
 type Records struct {
 	Count int    `json:"count"`
 	Key   string `json:"key,omitempty"`  // member with the id; "": none
-	Type  string `json:"type,omitempty"` // type of the ids: see the Type constants
-	Form  string `json:"form,omitempty"` // form of a record: see the Form constants
+	Type  string `json:"type,omitempty"` // type of the ids, one of the Type constants
+	Form  string `json:"form,omitempty"` // form of a record, one of the Form constants
 	Order string `json:"order,omitempty"`
 	Twice int    `json:"twice,omitempty"` // number of records that have the id of another record, but other content
 	Nulls int    `json:"nulls,omitempty"` // number of null elements between the records
@@ -102,7 +102,7 @@ type Paging struct {
 	Beyond string `json:"beyond,omitempty"` // answer after the end: see the Beyond constants
 	Form   string `json:"form,omitempty"`   // form of a token: id, offset, or "" for opaque
 	Bad    string `json:"bad,omitempty"`    // answer to an invalid token: first, empty, or "" for 400
-	Deep   int    `json:"deep,omitempty"`   // how many records a reader can reach; 0: all
+	Deep   int    `json:"deep,omitempty"`   // how many records can be reached; 0: all
 }
 
 // Kinds of paging.
@@ -154,9 +154,9 @@ type Edits struct {
 	Delete int `json:"delete,omitempty"`
 	Change int `json:"change,omitempty"`
 	Insert int `json:"insert,omitempty"`
-	Rekey  int `json:"rekey,omitempty"` // the last records of the list get the ids of the first records
+	Rekey  int `json:"rekey,omitempty"` // number of records at the end of the list that get the ids of the first records
 	Unkey  int `json:"unkey,omitempty"` // number of records that lose their id, beginning in the middle of the list
-	Swap   int `json:"swap,omitempty"`  // the first records change, and exchange their details with the last records, which do not change
+	Swap   int `json:"swap,omitempty"`  // number of first records that change, and exchange their details with as many last records, which do not change
 }
 
 // Move is a change of the list during a run.
