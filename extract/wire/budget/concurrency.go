@@ -20,10 +20,10 @@ const (
 // concurrency decides how many requests of this process may be under way at once. By Little's law, a rate of r
 // requests per second keeps r*l requests in flight if answers take l seconds.
 //
-// A server that is busy answers later, so the law would keep raising the number. So there is also a bound. While the
-// bound holds requests back, it is doubled, as long as that brings more answers per second. If answers take longer than
-// before, the bound is halved, as long as that brings no fewer answers per second. A round measures some answers while
-// the bound stays the same.
+// A busy server answers later, and then the law would keep raising the number. So there is also a bound. If the bound
+// holds requests back, it is doubled. If answers take longer than before, it is halved. After each change, a round
+// measures some answers with the new bound. If the answers per second have not risen after a doubling, or have fallen
+// after a halving, the earlier bound is restored.
 type concurrency struct {
 	took  [128]time.Duration // of the newest answered requests
 	count int                // answered requests
@@ -31,13 +31,13 @@ type concurrency struct {
 	base  time.Duration // shortest mean time of answers
 
 	bound  int
-	before int     // bound before its last change, which this round tests; 0 if it tests none
+	before int     // the bound before its last change, while a round tests this change; otherwise 0
 	rate   float64 // answers per second with that earlier bound
 	hold   time.Duration
 	retry  instant // when the next change may be tried
 
 	now     int           // the newest result of most
-	size    int           // most at the beginning of this round
+	size    int           // the field now at the beginning of this round
 	answers int           // answers in this round
 	full    int           // how many of these answers arrived while about size requests were in flight
 	sum     time.Duration // sum of the times of at most size answers whose requests were sent with this bound
@@ -57,7 +57,7 @@ func (c *concurrency) most(rate float64, delay time.Duration) int {
 	return c.now
 }
 
-// answered notes how long a request was under way, as one of n requests.
+// answered records how long a request was under way. At its end, n requests were in flight.
 func (c *concurrency) answered(now instant, took time.Duration, n int) {
 	c.took[c.count%len(c.took)] = took
 	c.count++
@@ -68,7 +68,7 @@ func (c *concurrency) answered(now instant, took time.Duration, n int) {
 	if c.base == 0 {
 		c.base = took
 	}
-	if c.answers++; c.answers == 1 || n > c.size+c.size/8 { // more than size in flight: requests of the last round are still among them
+	if c.answers++; c.answers == 1 || n > c.size+c.size/8 { // if more than size are in flight, some requests are from the last round
 		c.answers, c.size, c.full, c.sum = 1, max(c.now, leastConcurrency), 0, 0
 	}
 	if n < c.size-c.size/8 {

@@ -35,8 +35,8 @@ func (l *link) reads(t *testing.T, g *Governor, end time.Time, requests int) (pe
 	return peak
 }
 
-// The number of requests under way follows the rate and the latency. No server answers 429, and if the connections
-// suffice, the limit is used. The long form reads for an hour of virtual time. // Invariant 4
+// The number of requests under way follows the rate and the latency. No server answers 429. If there are enough
+// connections, the whole limit is used. The long form reads for an hour of virtual time. // Invariant 4
 func TestConcurrency(t *testing.T) {
 	for _, limit := range []int{1, 10, 100, 500, 2000} {
 		for _, latency := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second} {
@@ -100,7 +100,8 @@ func (p *pool) count(n int) {
 	p.peak = max(p.peak, p.waiting)
 }
 
-// If fewer requests at once bring as many answers per second, the server is busy. Then fewer are sent at once.
+// If a server is so busy that fewer requests at once bring as many answers per second, the governor sends fewer at
+// once.
 func TestConcurrencyOfBusyServer(t *testing.T) {
 	for _, workers := range []int{4, 10, 60} {
 		bubble(t, func(t *testing.T) {

@@ -2,7 +2,8 @@ package budget
 
 import "time"
 
-// For tests that need a client. They are in another package, because the client's package imports this one.
+// Exports for tests that need a client. These tests are in another package, because the client's package imports this
+// package.
 
 type Link = link
 

@@ -25,7 +25,7 @@ func Name(account string) string {
 // what the others have learned.
 //
 // If a process dies, its requests still count for as long as the server may count them. A closed gate stays closed
-// after the last process ends. Only a gate that closed because the server failed opens again.
+// after the last process ends. But if the gate closed because the server failed, the next process opens it again.
 //
 // If ShareFile fails, do not use the governor: processes with separate records would exceed the limit together. Call
 // ShareFile before the first request, and [Governor.Close] at the end.
@@ -59,7 +59,7 @@ func (g *Governor) Close() error {
 	return errors.Join(err, g.file.Close())
 }
 
-// fileRetry is for a file that another process has locked.
+// fileRetry says how long to wait for a file that another process has locked.
 var fileRetry = retry.Policy{First: 20 * time.Microsecond, Longest: time.Millisecond, Total: 10 * time.Second}
 
 // errFileHeld says that another process did not release the file in time. That process may be suspended.
@@ -131,9 +131,10 @@ func (g *Governor) restore(stored []byte) (changed bool, err error) {
 	return true, nil
 }
 
-// syncClock handles a clock that was set, or that advanced while the machine was asleep. Members that joined before
-// use another time than members that joined after. All members adopt the later time. They send no requests for as
-// long as requests under the other time may count. syncClock reports whether it changed the record.
+// syncClock handles two cases: the machine's clock was set, or it advanced while the machine was asleep. Members that
+// joined before this use another time than members that joined later. All members adopt the later time. They send no
+// requests for as long as the server may count requests that were recorded with the other time. syncClock reports
+// whether it changed the record.
 func (g *Governor) syncClock(r *record, wall time.Time) bool {
 	own, theirs := g.now(), instant(wall.UnixNano()).add(r.ahead)
 	switch behind := r.stamp.sub(own); {

@@ -21,18 +21,18 @@ type Ledger interface {
 	ChangeBudget(ctx context.Context, name string, update func(now time.Time, stored []byte) ([]byte, error)) error
 }
 
-// A ledger is too slow for an exchange per request. So a governor leases the grants of about a second at once. Each
-// grant is for an instant in the near future. Later the governor reports what became of the requests, and gives unused
-// grants back.
+// An exchange with the ledger for each request would be too slow. So a governor leases the grants of about a second at
+// once. Each grant is for an instant in the near future. Later the governor reports what became of the requests, and
+// gives unused grants back.
 //
-// While the limit is not certain, leases are short, because the requests that the server counts show what the limit is.
+// While the limit is not certain, leases are short. Then the ledger soon has the answers, which show what the limit is.
 const (
 	leaseSpan   = 60 * time.Millisecond   // length of a short lease if the ledger is fast
 	leaseTrips  = 8                       // a short lease lasts at least this many round trips to the ledger
 	leasePeriod = 1100 * time.Millisecond // time between two exchanges with long leases
 	leaseSlack  = 50 * time.Millisecond   // the next exchange begins at least this long before a long lease ends
-	mostLeased  = 4096                    // grants that the record has reserved and no governor has leased
-	mostAhead   = 2 * time.Second         // how far ahead grants are leased
+	mostLeased  = 4096                    // at most this many reserved requests that no governor has leased
+	mostAhead   = 2 * time.Second         // how far in the future a leased grant may be
 	mostUntold  = 5 * time.Second         // a report waits for the next exchange at most this long
 	ledgerTime  = 10 * time.Second        // timeout of an exchange
 	ledgerLost  = 30 * time.Second        // how long the ledger may be unreachable before requests fail
@@ -47,31 +47,31 @@ type fleet struct {
 	ledger  Ledger
 	name    string
 	busy    bool // an exchange is under way
-	again   bool // after it, another exchange is to follow at once
+	again   bool // after it, another exchange must follow at once
 	work    sync.WaitGroup
 	ctx     context.Context
 	stop    context.CancelFunc
 	leases  []grant       // in the order of their instants
 	until   instant       // when the leases end
-	lead    time.Duration // how long before that the next exchange begins
-	given   int           // grants at the beginning of the last lease
-	since   time.Time     // when that was
-	wall    time.Time     // the same moment by the machine's clock
-	taken   int           // grants that callers have taken since then
-	expired []instant     // when the grants would have counted that expired since the last lease
+	lead    time.Duration // how long before their end the next exchange begins
+	given   int           // unused grants when the last lease arrived
+	since   time.Time     // when the last lease arrived
+	wall    time.Time     // the same moment by the machine's clock, which may be set
+	taken   int           // grants that callers have taken since the last lease arrived
+	expired []instant     // instants at which the window counted the grants that have expired since the last lease
 	waiting int           // callers that wait for a grant
 	reports []report      // reports since the last exchange
 	telling bool          // an exchange for the reports is planned
 	asked   time.Time     // when the last exchange began
-	retry   time.Time
-	failed  time.Time // when the ledger stopped answering; zero if it answers
-	misses  int       // exchanges that failed since then
+	retry   time.Time     // no exchange for a lease begins before this
+	failed  time.Time     // when the ledger stopped answering; zero if it answers
+	misses  int           // failed exchanges since then
 	err     error
 	trip    time.Duration // recent round trip to the ledger
 }
 
 // ShareLedger connects the governor with all processes on any host that use the ledger's record called name. See
-// [Governor.ShareFile]. While the ledger does not answer, no request is sent. // Invariant 4
+// [Governor.ShareFile]. While the ledger does not answer, only requests with a leased grant are sent. // Invariant 4
 func (g *Governor) ShareLedger(ctx context.Context, ledger Ledger, name string) error {
 	f := &fleet{ledger: ledger, name: name}
 	f.ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
@@ -88,7 +88,7 @@ func (g *Governor) ShareLedger(ctx context.Context, ledger Ledger, name string) 
 // leaveFleet reports the last requests to the ledger, and gives unused grants back.
 func (g *Governor) leaveFleet() error {
 	f := g.fleet
-	g.mu.Lock() // startExchange holds it too, so no exchange begins after this
+	g.mu.Lock() // startExchange needs this lock too, so no exchange begins after f.stop
 	f.stop()
 	g.mu.Unlock()
 	f.work.Wait()
@@ -153,8 +153,9 @@ func (g *Governor) leased(now instant, maxWait time.Duration) (got *grant, wait 
 	return nil, time.Minute, nil
 }
 
-// expiredAfter returns how many grants would have counted after the given instant, but have expired since the last
-// lease. Later calls must not have an earlier instant. The caller holds the governor's lock.
+// expiredAfter returns how many of the grants that have expired since the last lease would count after the given
+// instant. The instant must not be earlier than in the previous call, because expiredAfter forgets grants that no
+// longer count. The caller holds the governor's lock.
 func (f *fleet) expiredAfter(at instant) int {
 	for len(f.expired) > 0 && f.expired[0] <= at {
 		f.expired = f.expired[1:]
@@ -162,8 +163,8 @@ func (f *fleet) expiredAfter(at instant) int {
 	return len(f.expired)
 }
 
-// suspended reports whether the machine has slept since the last lease. The governor's clock may not have run
-// meanwhile, so other workers may have used the time of its grants.
+// suspended reports whether the machine has slept since the last lease. The governor's clock may have stopped
+// meanwhile. Then the instants of its grants seem to be now, but they have passed.
 func (f *fleet) suspended() bool {
 	return (time.Now().Round(0).Sub(f.wall) - time.Since(f.since)).Abs() > late
 }
@@ -183,8 +184,8 @@ func (g *Governor) queueReport(s report, gateChanged bool) {
 	}
 }
 
-// planReports plans an exchange for the reports. The next exchange for a lease comes earlier, if one is needed, and
-// carries them too. The caller holds g.mu.
+// planReports plans an exchange for the reports. If a lease is needed earlier, the exchange for the lease carries the
+// reports too. The caller holds g.mu.
 func (g *Governor) planReports() {
 	f := g.fleet
 	wait := min(g.record.limit.window()/4, mostUntold)
@@ -268,7 +269,7 @@ func (g *Governor) exchange(ctx context.Context, why purpose) error {
 	g.mu.Unlock()
 	var r record
 	var got lease
-	var at, seen time.Time // the time by the ledger's clock, and when that was
+	var at, seen time.Time // the time on the ledger's clock, and the same moment on this machine's clock
 	err := f.ledger.ChangeBudget(ctx, f.name, func(clock time.Time, stored []byte) ([]byte, error) {
 		at, seen = clock, time.Now()
 		now := instant(at.UnixNano())
@@ -279,7 +280,7 @@ func (g *Governor) exchange(ctx context.Context, why purpose) error {
 			r.join(g.id, plan, now)
 		}
 		for _, p := range told {
-			p.at, p.sent = min(p.at, now), min(p.sent, now) // they are later if the ledger's clock was set back
+			p.at, p.sent = min(p.at, now), min(p.sent, now) // if the ledger's clock was set back, they are in the future
 			r.apply(p)
 		}
 		r.advance(now) // a report may have changed the length of the window
@@ -313,7 +314,8 @@ func (g *Governor) exchange(ctx context.Context, why purpose) error {
 	return nil
 }
 
-// open reads the stored record, or begins a new one. A governor that has not joined replaces a record that it cannot read.
+// open reads the stored record, or begins a new one. A governor that has not joined replaces a record that it cannot
+// read.
 func (r *record) open(stored []byte, plan Plan, joined bool, now instant) error {
 	err := r.load(stored)
 	switch {
@@ -333,8 +335,8 @@ func (r *record) open(stored []byte, plan Plan, joined bool, now instant) error 
 	return nil
 }
 
-// adopt makes the ledger's record the local copy. The ledger has the first n reports. The governor's clock showed the time
-// before, until it was set. The caller holds g.mu.
+// adopt replaces the local copy with the ledger's record, which includes the first n reports. The argument before is
+// what the governor's clock showed before it was set. The caller holds g.mu.
 func (g *Governor) adopt(r record, n int, before instant) {
 	f := g.fleet
 	switch {
@@ -383,12 +385,13 @@ func (f *fleet) keep(got lease) {
 	}
 }
 
-// setClock sets the governor's clock by the ledger's clock, which showed the time remote. That was after this process sent
-// its request, at the time sent, and before it saw the answer, at the time seen. The governor's clock must never be ahead,
-// because a grant must not be used before its instant. It may be behind by at most the fastest round trip.
+// setClock sets the governor's clock to the ledger's clock. This process sent a request at the time sent, and had the
+// ledger's time remote at the time seen. So the ledger's clock showed remote at some moment between sent and seen. The
+// governor's clock must never be ahead of the ledger's clock, because a grant must not be used before its instant. It
+// may be behind by at most the fastest round trip.
 func (g *Governor) setClock(remote, sent, seen time.Time) {
-	lowest := instant(remote.UnixNano()).add(-seen.Sub(g.base))  // as if the ledger read its clock when this process saw the time
-	highest := instant(remote.UnixNano()).add(-sent.Sub(g.base)) // as if the ledger read its clock when the request was sent
+	lowest := instant(remote.UnixNano()).add(-seen.Sub(g.base))  // if the ledger read its clock at the time seen
+	highest := instant(remote.UnixNano()).add(-sent.Sub(g.base)) // if the ledger read its clock at the time sent
 	if origin := instant(g.origin.Load()); origin < lowest || origin > highest {
 		g.origin.Store(int64(lowest))
 	}

@@ -22,7 +22,7 @@ type memoryLedger struct {
 	mu   sync.Mutex
 	kept map[string][]byte
 	down bool
-	n    int // exchanges
+	n    int // number of exchanges
 }
 
 func (d *memoryLedger) exchanges() int {
@@ -31,7 +31,7 @@ func (d *memoryLedger) exchanges() int {
 	return d.n
 }
 
-// spoil changes the version of a stored limit.
+// spoil changes the version of a stored record, as if another release had written it.
 func (d *memoryLedger) spoil(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +82,7 @@ func (l *link) fleet(t *testing.T, d *memoryLedger, p Plan, workers, callers int
 }
 
 // Workers on several hosts that share a ledger keep one limit, for every way in which the server counts. The short form
-// has each limit and each number of workers. // Invariant 4
+// tests each limit and each number of workers, but not all combinations. // Invariant 4
 func TestFleet(t *testing.T) {
 	for _, workers := range []int{1, 4, 16} {
 		for _, limit := range []Rate{{100, time.Second}, {60, time.Minute}} {
@@ -116,7 +116,8 @@ func fleetUsesBudget(t *testing.T, model counter, limit Rate, workers int) {
 	require.GreaterOrEqual(t, used, 0.95, "used share")
 }
 
-// When one worker's 429 closes the gate, the gate closes for all. While the ledger does not answer, nothing is sent.
+// When a 429 to one worker closes the gate, the gate closes for all workers. While the ledger does not answer, no
+// worker sends requests.
 func TestFleetGateAndOutage(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newMemoryLedger(2 * time.Millisecond)
@@ -147,8 +148,9 @@ func TestFleetGateAndOutage(t *testing.T) {
 	})
 }
 
-// A worker that sends one request after another is hardly slower beside a busy worker, which uses the rest of the limit.
-// A worker that begins later gets its share soon. No worker asks the ledger more than once a second.
+// A worker that sends one request after another is hardly slowed down by a busy worker, which uses the rest of the
+// limit. A worker that begins later soon gets its share. No worker exchanges data with the ledger more than once a
+// second.
 func TestFleetShares(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newMemoryLedger(2 * time.Millisecond)
@@ -221,8 +223,8 @@ func TestFleetBesideOthers(t *testing.T) {
 	}
 }
 
-// The commits of the ledger are slow, some more than others. The limit holds, because the clock of a worker is not late
-// by the time of a commit. // Invariant 4
+// The commits of the ledger are slow, some more than others. The limit is kept, because a slow commit does not delay
+// the clock of a worker. // Invariant 4
 func TestFleetWithSlowLedger(t *testing.T) {
 	for _, slow := range []time.Duration{300 * time.Millisecond, 600 * time.Millisecond} {
 		bubble(t, func(t *testing.T) {
@@ -241,8 +243,8 @@ func TestFleetWithSlowLedger(t *testing.T) {
 	}
 }
 
-// A worker dies with its lease. The requests that it may have sent count as long as the server may count them, and
-// afterwards the others use the whole limit. // Invariant 4
+// A worker dies while it has a lease. The requests that it may have sent count for as long as the server may count
+// them. Then the other workers use the whole limit. // Invariant 4
 func TestFleetDeath(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newMemoryLedger(2 * time.Millisecond)
@@ -276,7 +278,8 @@ func TestFleetLearns(t *testing.T) {
 	})
 }
 
-// The ledger's clock is set back while workers have leases. No worker waits for the old instants.
+// The ledger's clock is set back while workers have leases. No worker waits for the instants of those leases, which are
+// now far in the future.
 func TestFleetClockSetBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newMemoryLedger(2 * time.Millisecond)
@@ -336,8 +339,8 @@ func (c locked) take(now time.Time) (bool, int, time.Time) {
 	return c.counter.take(now)
 }
 
-// A worker that begins replaces a record of another release, after a pause. A worker that has joined already sends
-// nothing, because the other release counts in its own way. // Invariant 4
+// If another release of penstock has written the record, a worker that starts replaces it and then pauses. A worker
+// that has already joined sends no more requests, because the other release counts differently. // Invariant 4
 func TestFleetOtherRelease(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newMemoryLedger(2 * time.Millisecond)
@@ -356,7 +359,8 @@ func TestFleetOtherRelease(t *testing.T) {
 	})
 }
 
-// The machine slept, and the governor's clock did not run meanwhile. The old grants are not used. // Invariant 4
+// The machine sleeps, and the governor's clock stops meanwhile. Afterwards the governor does not use its old grants.
+// // Invariant 4
 func TestFleetSuspended(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newMemoryLedger(2 * time.Millisecond)

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// The stored form of a record: a version, the length and the checksum of the fields, and the fields. It is the same
-// in a file and in a database. Further bytes are ignored, because a file does not become shorter.
+// The stored form of a record: a version, the length and the checksum of the fields, and the fields. It is the same in
+// a file and in a database. Bytes after the fields are ignored, because a file keeps its length when a shorter record
+// is written.
 const (
 	version    = 3
 	headLength = 12
@@ -135,8 +136,8 @@ func (r *record) code(c *coder) {
 	r.codeUnleased(c)
 }
 
-// codeUnleased appends or reads the reserved requests. For each, it has the distance of its instants from those of the one
-// before.
+// codeUnleased appends or reads the reserved requests. For each request, it stores the difference between its instants
+// and those of the previous request.
 func (r *record) codeUnleased(c *coder) {
 	n := len(r.unleased)
 	number(c, &n)
@@ -156,8 +157,8 @@ func (r *record) codeUnleased(c *coder) {
 	}
 }
 
-// code appends or reads the buckets that are not empty. For each, it has the distance from the previous such bucket,
-// and the count.
+// code appends or reads the buckets that are not empty. For each, it stores the distance from the previous one, and the
+// count.
 func (l *requestWindow) code(c *coder) {
 	if l.oldest < 0 || l.newest == math.MaxInt64 || l.newest-l.oldest >= buckets {
 		c.short = true

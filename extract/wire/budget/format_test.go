@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A record is read as it was stored, after all kinds of changes. Any damage is detected.
+// After all kinds of changes, a stored record is read back unchanged. Any damage is detected.
 func TestFormat(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newRecord(Plan{Rate: Rate{rapid.IntRange(0, 3000).Draw(t, "limit"), time.Duration(rapid.IntRange(1, 3600).Draw(t, "window")) * time.Second}, Reserve: 0.1})
@@ -47,7 +47,7 @@ func TestFormat(t *testing.T) {
 	})
 }
 
-// A record of another release is not read.
+// A record that another release has stored is refused.
 func TestFormatOfAnotherRelease(t *testing.T) {
 	r := newRecord(Plan{})
 	stored := r.store(nil)
@@ -55,8 +55,8 @@ func TestFormatOfAnotherRelease(t *testing.T) {
 	require.ErrorIs(t, r.load(stored), errOtherVersion)
 }
 
-// FuzzFormat reads fields with a correct checksum. They are an error, or a record that does not change when it is
-// stored and read again.
+// FuzzFormat reads random fields with a correct checksum. The result is an error, or a record that does not change when
+// it is stored and read again.
 func FuzzFormat(f *testing.F) {
 	now := instant(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC).UnixNano())
 	r := newRecord(Plan{Rate: Rate{50, time.Second}})

@@ -1,9 +1,10 @@
 // Package budget keeps the requests of a credential within the server's limit.
 //
-// A record holds what is known about the requests and the limit of a credential. It is in memory, in a file that the
-// processes of a machine share ([Governor.ShareFile]), or in a database that several hosts share
-// ([Governor.ShareLedger]). The algorithm is always the same. [golang.org/x/time/rate] spaces the requests evenly. To
-// keep the limit in every window, a governor counts the requests that the server may still count.
+// A record holds what is known about the requests and the limit of a credential. The record is in memory, in a file
+// that the processes of a machine share ([Governor.ShareFile]), or in a database that several hosts share
+// ([Governor.ShareLedger]). The algorithm is the same in all three cases. [golang.org/x/time/rate] spaces the requests
+// evenly. A governor also counts the requests that the server may still count, and sends no request that would exceed
+// the limit of a window.
 package budget
 
 import (
@@ -17,31 +18,30 @@ import (
 )
 
 // Governor keeps the requests of one credential within the server's limit. The server counts all requests of a
-// credential together. So all clients, streams and retries share one governor, and all processes share its record. A
-// governor spaces requests evenly, and counts the requests that the server may still count. When the server answers
-// 429, the governor stops all requests. From the answers, the governor learns how much the server accepts.
-// Invariant 4
+// credential together. So all clients, streams and retries share one governor, and all processes share its record. When
+// the server answers 429, the governor stops all requests for some time. It learns from the answers how many requests
+// the server accepts. Invariant 4
 //
 // A Governor is safe for concurrent use.
 type Governor struct {
-	queue chan struct{} // held by the request that waits for the next permit; the others queue for this channel
-	wake  chan struct{} // wakes the request that holds queue before its wait ends
+	queue chan struct{} // has one element while a caller waits for the next permit; the other callers wait for room in it
+	wake  chan struct{} // wakes the caller that waits for the next permit, before its wait ends
 	id    uint64        // id of this governor in the record
 	base  time.Time
 
 	mu         sync.Mutex
 	plan       Plan
-	record     *record           // with a file, as last read; with a ledger, a copy with this process's reports
+	record     *record           // from a file: as last read; from a ledger: a copy that includes the latest reports of this process
 	file       *state.LockedFile // file of the record; nil: none
 	stored     []byte            // memory for the stored form of the record
 	fleet      *fleet            // ledger of the record; nil: none
-	origin     atomic.Int64      // the instant of base on the record's clock
+	origin     atomic.Int64      // what the record's clock showed at the time base
 	joined     bool              // this governor is a member of the record
-	broken     error             // the file could not be written, so the record is wrong
+	broken     error             // the file could not be read or written; from then on, no request is permitted
 	inFlight   int
 	pending    int         // requests in flight, and callers of Take
 	load       concurrency // how many requests may be in flight
-	probeUntil instant     // after the gate opened: wait until then for this process's first request
+	probeUntil instant     // after the gate opened: until then, requests wait for the answer to this process's first request
 	waiting    string
 }
 
@@ -77,10 +77,11 @@ func (g *Governor) time(i instant) time.Time {
 	return time.Now().Add(i.sub(g.now())).Round(0)
 }
 
-// longestWait is the longest wait while another process may end it earlier.
+// longestWait is how long a process waits at most before it reads the shared file again, because another process may
+// have changed the record.
 const longestWait = 20 * time.Millisecond
 
-// What a request waits for. The reasons of the gate come in addition.
+// Reasons why a request waits. While the gate is closed, the reason is the one for which it closed.
 const (
 	waitsForPace    = "pace"
 	waitsForLimit   = "limit"
@@ -157,11 +158,11 @@ func (g *Governor) decide(r *record, now instant, longest time.Duration) (*Permi
 	}
 	if g.inFlight >= max(g.mostInFlight(r), leastConcurrency) {
 		g.waiting = waitsForAnswers
-		return nil, time.Minute, nil // Done ends the wait earlier
+		return nil, time.Minute, nil // Permit.Done ends the wait earlier
 	}
 	if wait := g.probeDelay(r, now); wait > 0 {
 		g.waiting = waitsForAnswers
-		return nil, wait, nil // Done ends the wait earlier
+		return nil, wait, nil // Permit.Done ends the wait earlier
 	}
 	got, wait, err := g.reserve(r, now, longest)
 	if got == nil {
@@ -176,7 +177,7 @@ func (g *Governor) decide(r *record, now instant, longest time.Duration) (*Permi
 
 // Room returns how many more requests this process must send now to use the whole rate, although answers take time. The
 // result most is how many may be under way in all, including those that wait for a permit. A caller that requests pages
-// in advance calls Room first, so that the requests of other streams do not wait behind its own.
+// in advance calls Room first. Otherwise the requests of other streams would wait behind pages that nobody needs yet.
 func (g *Governor) Room() (room, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -184,8 +185,8 @@ func (g *Governor) Room() (room, most int) {
 	return max(most-g.pending, 0), most
 }
 
-// Parallel returns how many requests at the same time use the whole rate: the most that may be under way, without those
-// that are only headroom.
+// Parallel returns how many requests must be under way at the same time to use the whole rate. This is the number that
+// may be under way, without the headroom.
 func (g *Governor) Parallel() int {
 	_, most := g.Room()
 	return int(float64(most-spare) / headroom)
@@ -221,15 +222,16 @@ func (g *Governor) reserve(r *record, now instant, maxWait time.Duration) (*gran
 	return nil, wait, nil
 }
 
-// probeDelay returns how long a request must still wait after the gate has opened. It waits for the answers to this
-// process's requests: the first request after the gate opened, and all requests from before it closed. The wait ends
-// after probeWait. [record.reserve] handles the first request of all processes. The caller holds g.mu.
+// probeDelay returns how long a request must still wait after the gate has opened. While no answer shows that the
+// server works again, it waits for the requests that this process has in flight: requests from before the gate closed,
+// and the first request after the gate opened. It waits for at most probeWait. [record.reserve] makes the requests of
+// all processes wait for the first one of them. The caller holds g.mu.
 func (g *Governor) probeDelay(r *record, now instant) time.Duration {
 	if !r.gate.probing || g.inFlight == 0 {
 		return 0
 	}
 	until := r.gate.until.add(probeWait)
-	if g.fleet != nil { // with a ledger, record.reserve is not called, which otherwise lets requests wait for the first one
+	if g.fleet != nil { // a request with a leased grant does not call record.reserve, so it waits here for the first one
 		until = max(until, g.probeUntil)
 	}
 	return until.sub(now)

@@ -47,15 +47,15 @@ func usesBudget(t *testing.T, model counter, limit int, jitter time.Duration) {
 	require.GreaterOrEqual(t, used, 1-guard.Seconds()-0.005, "used share")
 }
 
-// A request with a permit counts before it is on the wire. Connections may open slowly, and then all at once. When
-// permits have expired, they are replaced.
+// A request with a permit counts before it is on the wire. Connections may open slowly, or many at the same moment.
+// Expired permits are replaced.
 func TestGovernorUnsent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limit := Rate{10, time.Minute}
 		g := New(Plan{Rate: limit})
 		begun := time.Now()
 		var permits []*Permit
-		for range 9 { // one of ten is not used before headers confirm the limit
+		for range 9 { // one request in ten is not sent before headers confirm the limit
 			p, err := g.Take(t.Context(), time.Minute)
 			require.NoError(t, err)
 			permits = append(permits, p)
@@ -83,7 +83,7 @@ func TestGovernorUnsent(t *testing.T) {
 	})
 }
 
-// The guard grows with a connection's jitter of 5 to 50 ms.
+// The more the delay of a connection varies, from 5 to 50 ms, the longer the guard becomes.
 func TestGovernorJitter(t *testing.T) {
 	for name, model := range models(100) {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestGovernorJitter(t *testing.T) {
 	}
 }
 
-// A server that answers some requests slowly looks like a slow connection. That costs little of the budget.
+// A server that answers some requests slowly looks like a slow connection. This wastes only a small part of the limit.
 func TestGovernorSlowServer(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &slidingWindow{limit: 100, window: time.Second}, latency: 100 * time.Millisecond, work: 300 * time.Millisecond, headers: true}
@@ -109,8 +109,8 @@ func TestGovernorSlowServer(t *testing.T) {
 	})
 }
 
-// If requests are delayed on their way by very different times, a few are refused at first. From then on, each counts for
-// as long as it may have been delayed, and no more are refused.
+// If the delays of requests on their way differ widely, the server refuses a few requests at first. Then the governor
+// counts each request for as long as it may have been delayed, and the server refuses no more.
 func TestGovernorLearnsDelays(t *testing.T) {
 	for _, limit := range []int{7, 30, 100} {
 		for _, latency := range []time.Duration{200 * time.Millisecond, time.Second} {
@@ -154,7 +154,7 @@ type closed struct{}
 
 func (closed) take(now time.Time) (bool, int, time.Time) { return false, 0, now }
 
-// Refusals without Retry-After lead to longer and longer waits, and finally to an error.
+// After each refusal without Retry-After, the wait becomes longer. Finally the request fails.
 func TestGovernorRefusalsWithoutRetryAfter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: closed{}, latency: 20 * time.Millisecond}
@@ -300,7 +300,8 @@ func TestGovernorLearns(t *testing.T) {
 	}
 }
 
-// Several refusals in a row say how long to wait, but not which rate is too fast. The requests before them show that.
+// After several refusals in a row, the governor waits longer, but it learns only from the first refusal which rate is
+// too fast.
 func TestGovernorRefusedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &refuseRange{from: 100, to: 103}, latency: 20 * time.Millisecond, retry: "3"}

@@ -55,8 +55,8 @@ func (t *sharedGovernor) open(g *Governor, share func(*Governor) error) (*Govern
 	return g, nil
 }
 
-// release ends one use of t. While the governor is being closed, another caller opens a new governor, as another
-// process would.
+// release ends one use of t. While the governor is being closed, another caller may open a new governor. The record
+// counts the two as two members.
 func (gs *Governors) release(name string, t *sharedGovernor) error {
 	gs.mu.Lock()
 	t.users--

@@ -26,10 +26,10 @@ func TestGovernors(t *testing.T) {
 		leave = append(leave, done)
 	}
 	require.Len(t, first.record.members, 1)
-	require.Equal(t, Rate{100, time.Second}, first.Stats().Limit, "a higher one changes nothing")
+	require.Equal(t, Rate{100, time.Second}, first.Stats().Limit, "a higher limit changes nothing")
 	_, done, err := all.Open("one", New(Plan{Rate: Rate{7, time.Second}}), share)
 	require.NoError(t, err)
-	require.Equal(t, Rate{7, time.Second}, first.Stats().Limit, "the lower of two")
+	require.Equal(t, Rate{7, time.Second}, first.Stats().Limit, "the lower of the two limits applies")
 	other, otherDone, err := all.Open("another", New(Plan{}), share)
 	require.NoError(t, err)
 	require.NotSame(t, first, other)

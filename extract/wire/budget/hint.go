@@ -12,8 +12,8 @@ import (
 // longestHint is the longest wait that a header can cause. Longer waits are shortened to it.
 const longestHint = 24 * time.Hour
 
-// longestReset is the longest plausible time until a window resets, if only the size of a number suggests its unit.
-// Longer times are ignored.
+// longestReset is the longest plausible time until a window resets. It applies where the unit of a number, the zone of
+// a date or a clock is uncertain. Longer times are then ignored.
 const longestReset = 15 * time.Minute
 
 // hints are what an answer's headers state about the rate limit.
@@ -102,16 +102,17 @@ func parseRetryAfter(v string, at clock) (time.Duration, bool) {
 	return 0, false
 }
 
-// A reset value that is at least as large as one of these numbers has the unit in its name.
+// The smallest and largest reset values that are read as Unix times in seconds or milliseconds, or as milliseconds from
+// now.
 const (
 	leastEpochSeconds = 1e9
 	leastEpochMillis  = 1e11
 	mostEpochMillis   = 1e14
-	leastMillis       = 100 // a smaller value is in seconds; if it is not, the wait is only a little too long
+	leastMillis       = 100 // a smaller value is read as seconds; if it was in milliseconds, the wait is only a little too long
 )
 
-// resetAfter returns the time until the rate window resets. No header states the unit. So large numbers are Unix times
-// in seconds or milliseconds, and small numbers are counted from now.
+// resetAfter returns the time until the rate window resets. No header states the unit. So large numbers are read as
+// Unix times in seconds or milliseconds, and small numbers as times from now.
 func resetAfter(h http.Header, at clock, window time.Duration) (time.Duration, bool) {
 	v := firstItem(firstHeader(h, resetNames...))
 	n, ok := parseNumber(v)
@@ -131,7 +132,7 @@ func resetAfter(h http.Header, at clock, window time.Duration) (time.Duration, b
 	return resetDelta(n, window)
 }
 
-// resetDelta reads a reset value that is counted from now. The unit is seconds, unless the value fits into the window
+// resetDelta reads a reset value that is a time from now. The unit is seconds, unless the value fits into the window
 // only as milliseconds. A number that is too large for a wait is ignored.
 func resetDelta(n float64, window time.Duration) (time.Duration, bool) {
 	const whole = time.Second // servers round up
@@ -150,8 +151,8 @@ var (
 	resetLocals = []string{"2006-01-02T15:04:05", time.DateTime, time.ANSIC}
 )
 
-// resetText reads a duration or a date. A date without a zone is read as UTC. Such a date may be in the server's local
-// zone, hours off, so it counts only if the wait is plausible.
+// resetText reads a duration or a date. A date without a zone is read as UTC. But the server may have used its local
+// zone, and then the wait would be wrong by hours. So the date counts only if the wait is plausible.
 func resetText(v string, at clock) (time.Duration, bool) {
 	if d, err := time.ParseDuration(v); err == nil && d >= 0 {
 		return clamp(d), true
@@ -265,7 +266,7 @@ func seconds(n float64) time.Duration {
 
 func clamp(d time.Duration) time.Duration { return min(max(d, 0), longestHint) }
 
-// standardWindow returns the shortest usual window length from which d may still remain.
+// standardWindow returns the shortest usual length of a window that is not shorter than d.
 func standardWindow(d time.Duration) time.Duration {
 	usual := []time.Duration{
 		time.Second, 10 * time.Second, time.Minute, 5 * time.Minute,

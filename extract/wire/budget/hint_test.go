@@ -148,8 +148,8 @@ func TestKnownResetHeaders(t *testing.T) {
 	}
 }
 
-// A time is compared with the server's own Date header. This machine's clock may differ from it by years. Without a
-// Date header, a distant time is not a wait.
+// A time in a header is compared with the Date header of the same answer. This machine's clock may differ from it by
+// years. Without a Date header, a distant time is not a wait.
 func TestResetByDate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, ahead := range []time.Duration{0, 2 * time.Hour, -2 * time.Hour, 87600 * time.Hour, -87600 * time.Hour} {

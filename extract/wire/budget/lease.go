@@ -9,31 +9,32 @@ import (
 // need is how many grants the callers of a governor need.
 type need struct {
 	waiting int     // callers that wait
-	second  int64   // grants needed per second; everything if callers have to wait for each other
-	held    instant // until then, the governor has a lease already
+	second  int64   // grants needed per second; the value everything means as many as possible
+	held    instant // the governor already has a lease until this instant
 }
 
 const (
 	everything = math.MaxInt32
-	needFactor = 1.7              // so many times the grants of the last period, because needs may grow
-	needAge    = 3 * leasePeriod  // so long after its last exchange, a governor needs nothing
-	othersAge  = 20 * time.Second // in this time, the record forgets two thirds of the requests that other programs sent
-	looseShare = 20               // loose grants need a limit of at least so many requests for each member that has them
+	needFactor = 1.7              // a governor states this many times the grants that it used, because needs may grow
+	needAge    = 3 * leasePeriod  // a governor whose last exchange is longer ago needs no grants
+	othersAge  = 20 * time.Second // in this time, the estimate of the requests of other programs falls by about two thirds
+	looseShare = 20               // grants are loose only if the limit has at least this many requests for each member with loose grants
 )
 
-// lease is what the record grants a governor at once.
+// lease is a set of grants that a governor gets in one exchange.
 type lease struct {
 	grants []grant
-	until  instant       // until then, the governor gets no other grants
-	lead   time.Duration // how long before that the next exchange should begin
-	wait   time.Duration // without grants: how long to wait before the next exchange
+	until  instant       // the end of the time for which the governor gets these grants
+	lead   time.Duration // how long before the end the next exchange should begin
+	wait   time.Duration // if there are no grants: how long to wait before the next exchange
 }
 
-// need notes what a member needs, as a sign of life.
+// need records how many grants a member needs. This is also a sign of life of the member.
 //
-// A member that does not need its whole share sends now and then, and each of its requests would wait for a grant's
-// instant. So its grants are loose: a grant can be used until the next one. Then a window may have one request more for
-// each such member, and the limit for reservations is lower by that number. // Invariant 4
+// A member that does not need as many grants as possible sends a request only now and then. Each request would wait for
+// the instant of the next grant. So the grants of such a member are loose: the member may use a grant until the instant
+// of its next grant. A request that is sent later than planned may fall into a later window. So each member with loose
+// grants may add one request to a window, and the record plans one request less for each of them. // Invariant 4
 func (r *record) need(id uint64, n need, now instant) {
 	r.sign(id, now)
 	loose, live := 0, 0
@@ -53,14 +54,14 @@ func (r *record) need(id uint64, n need, now instant) {
 		loose = 0
 	}
 	if loose > r.loose {
-		r.looseFrom = r.paced.add(late) // the requests before that are reserved already
+		r.looseFrom = r.paced.add(late) // requests before this instant are reserved already, without room for loose grants
 	}
 	r.loose = loose
 	r.noteOthers(now)
 }
 
-// noteOthers notes how many requests of a window other programs send. With long leases, the record learns late that they
-// send more than before. So it forgets slowly, and leaves them a little more.
+// noteOthers estimates how many requests of a window other programs send. With long leases, the record learns late that
+// they send more than before. So the estimate is a little higher than the number seen, and falls slowly.
 func (r *record) noteOthers(now instant) {
 	seen := max(r.limit.foreign[0], r.limit.foreign[1])
 	if seen > 0 {
@@ -70,7 +71,7 @@ func (r *record) noteOthers(now instant) {
 	r.others = max(seen, r.others*(1-age.Seconds()/othersAge.Seconds()))
 }
 
-// allowed returns how many requests a window may have by their planned instants, and the length of the window.
+// allowed returns how many requests may be planned for one window, and the length of the window.
 func (r *record) allowed() (float64, time.Duration) {
 	n, window := r.limit.allowed()
 	if r.limit.certain() {
@@ -79,12 +80,12 @@ func (r *record) allowed() (float64, time.Duration) {
 	return max(n-float64(r.loose), 1), window
 }
 
-// lease reserves requests for a member. Their instants come after a round trip to the ledger, so that the governor can
-// still use the grants. Members that ask later find grants between those of earlier members: the record reserves all
-// requests of the period, and a member leases its share of them, evenly spread.
+// lease returns a lease for a member. The grants begin one round trip to the ledger from now, because the governor
+// cannot use them earlier. First the record reserves all requests of the period. Then the member leases its share of
+// them, evenly spread. The other requests remain for the members that need grants later.
 //
-// A governor does not learn of a closed gate before its next exchange. Until then, the server refuses its requests, as
-// it refuses those that were under way when the gate closed.
+// If another governor closes the gate, this governor learns it at its next exchange. Until then, the server refuses its
+// requests.
 func (r *record) lease(id uint64, now instant, trip time.Duration, n need) lease {
 	if wait := r.gate.until.sub(now); wait > 0 {
 		r.dropUnleased(math.MaxInt64)
@@ -122,7 +123,8 @@ func (r *record) perPeriod() float64 {
 	return n * leasePeriod.Seconds() / window.Seconds()
 }
 
-// needy returns how many members need grants, and how many of the others got their last grant earlier than this member.
+// needy returns how many members need grants. The result older is how many of them got their last grant earlier than
+// this member.
 func (r *record) needy(id uint64, now instant) (needy, older int) {
 	var last instant
 	for _, m := range r.members {
@@ -142,8 +144,8 @@ func (r *record) needy(id uint64, now instant) (needy, older int) {
 	return needy, older
 }
 
-// leaseInTurn reserves one request, if the limit allows fewer requests in a period than there are members. The members
-// take turns: those that got their last grant earlier come first.
+// leaseInTurn returns a lease with a single grant. It is used if the limit allows fewer requests in a period than there
+// are members. The members take turns: the member whose last grant is the oldest comes first.
 func (r *record) leaseInTurn(id uint64, now, first instant, got lease, older int) lease {
 	for len(r.unleased) <= older {
 		g, again, why := r.reserve(now, first, now.add(mostAhead))
@@ -170,7 +172,7 @@ func (r *record) noteLast(id uint64, grants []grant) {
 	}
 }
 
-// loosen lets each grant be used until the next one.
+// loosen makes grants loose: each may be used until the instant of the next one, and the last until the lease ends.
 func (r *record) loosen(grants []grant, until instant) {
 	for i := range grants {
 		g, next := &grants[i], until
@@ -185,7 +187,7 @@ func (r *record) loosen(grants []grant, until instant) {
 	}
 }
 
-// reserveAhead reserves the requests until the lease ends, and at least one, but no more than most.
+// reserveAhead reserves all requests until the lease ends: at least one, but no more than most.
 func (r *record) reserveAhead(now, first instant, got *lease, most int) (why string) {
 	latest := now.add(mostAhead)
 	for len(r.unleased) < most {
@@ -218,11 +220,12 @@ func (r *record) dropUnleased(until instant) {
 	})
 }
 
-// takeUnleased takes about n of the reserved requests, evenly spread from one instant to the other. Where other members
-// have left few, it takes fewer. It does not take many at once instead, because then no callers would wait for them.
+// takeUnleased takes about n of the reserved requests, evenly spread between two instants. Where other members have
+// left few, it takes fewer. It does not make up for them with grants that are close together, because too few callers
+// could use those.
 func (r *record) takeUnleased(n int, from, until instant) (taken []grant) {
 	left := r.unleased[:0]
-	step := until.sub(from) * 95 / 100 / time.Duration(n) // a few are missing
+	step := until.sub(from) * 95 / 100 / time.Duration(n) // 5 % closer, because other members have taken some
 	next := from
 	for _, g := range r.unleased {
 		if g.at < next {
@@ -236,9 +239,10 @@ func (r *record) takeUnleased(n int, from, until instant) (taken []grant) {
 	return taken
 }
 
-// share returns how many grants a member may lease from one instant to the other. Members that need less than an equal
-// part get what they need. The others share the rest equally. They also share what remains, because needs may grow.
-// The argument fresh has the requests that were reserved just now. Before them, other members have leased their share.
+// share returns how many grants a member may lease between two instants. A member that needs less than an equal part
+// gets what it needs. The other members share the rest equally. If all get what they need, all share the rest equally,
+// because needs may grow. The argument fresh has the requests that were reserved just now. Other members have already
+// leased their share of the requests before these.
 func (r *record) share(id uint64, from, until instant, fresh []grant, now instant) int {
 	n, window := r.allowed()
 	span := until.sub(from)

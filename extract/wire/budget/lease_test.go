@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever members lease, and whenever they use their grants within the allowed time, no window has more requests than
-// the limit. Members report late which grants they have not used, or they die. // Invariant 4
+// No window has more requests than the limit, whatever grants members lease, and whenever they use them within the
+// allowed time. Members report unused grants late, or they die and report nothing. // Invariant 4
 func TestLeases(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := Rate{rapid.OneOf(rapid.IntRange(1, 300), rapid.IntRange(20, 60)).Draw(t, "limit"), time.Second}

@@ -21,12 +21,12 @@ const (
 // limitEstimate estimates how many requests the server accepts. It learns from a stated limit, from headers, or by
 // trial. The caller holds the governor's lock.
 type limitEstimate struct {
-	configured    Rate    // the configured limit; headers may lower the limit, but not raise it above
+	configured    Rate    // the configured limit; headers may lower the limit, but not raise it above this
 	reserve       float64 // share of the limit that is left to other programs
 	rate          Rate    // known limit; zero while it is found by trial
 	share         float64 // used share of rate
 	stumbled      bool    // a refusal lowered share, and share has not recovered yet
-	guessed       bool    // rate comes from refusals, so more is tried from time to time
+	guessed       bool    // rate comes from refusals, so a higher rate is tried from time to time
 	windowGuessed bool    // the server states the limit, but the length of the window is a guess
 
 	// learned is the rate in requests per second while no limit is known. It doubles in each second that uses all of
@@ -227,8 +227,8 @@ func (c *limitEstimate) observe(header hints, counted int) (pause time.Duration)
 	return 0
 }
 
-// applyStated applies a stated limit. A lower limit applies at once. A higher limit applies at the end of a window in
-// which every answer stated a higher one.
+// applyStated applies a stated limit. A lower limit applies at once. A higher limit applies at the end of a window, if
+// all answers in the window stated a higher limit.
 func (c *limitEstimate) applyStated(header hints) {
 	if header.limit.Limit <= 0 {
 		return
@@ -271,8 +271,8 @@ func (c *limitEstimate) pauseIfUsedUp(header hints) time.Duration {
 	return time.Second
 }
 
-// tryShorterWindow shortens the guessed window, because the server no longer counts requests that are still in the
-// guessed window.
+// tryShorterWindow shortens the guessed window. The guess was too long, because the server has stopped counting
+// requests that are still in the guessed window.
 func (c *limitEstimate) tryShorterWindow() {
 	switch {
 	case c.rate.Window > 10*time.Second:

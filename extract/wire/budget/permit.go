@@ -30,8 +30,8 @@ const (
 )
 
 // Ready is called when the connection is open. If the gate has closed meanwhile, Ready waits until it opens. If the
-// permit has expired meanwhile, Ready replaces the permit. Ready returns an error if the wait is longer than maxWait.
-// Invariant 4
+// permit has expired meanwhile, Ready replaces the permit. Ready returns an error if the wait would be longer than
+// maxWait. Invariant 4
 func (p *Permit) Ready(ctx context.Context, maxWait time.Duration) error {
 	for ctx.Err() == nil && p.g.now().sub(p.grant.at) >= fresh {
 		wait, err := p.ready(maxWait)
@@ -185,7 +185,7 @@ func (g *Governor) tell(r *record, s report) {
 	}
 	if g.fleet != nil {
 		g.queueReport(s, r.gate.until != before.until || r.gate.probing != before.probing)
-		if r.gate.epoch != before.epoch { // when the gate opens, one request of all workers goes first
+		if r.gate.epoch != before.epoch { // when the gate opens again, only one request of all workers may go first
 			g.dropLeases()
 		}
 	}

@@ -58,8 +58,8 @@ func (h *hanging) ask(t *testing.T, g *Governor, hangs bool) {
 	s.Answered(&http.Response{StatusCode: status, Header: header})
 }
 
-// Each request that hangs delays the other requests of its credential by probeWait. Still, only one request goes
-// first. // Invariant 4
+// After the gate opens, the first request may hang. Then the other requests wait for probeWait, and again only one of
+// them goes first. // Invariant 4
 func TestProbeHangs(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		fleet, governors := rapid.Bool().Draw(rt, "fleet"), rapid.IntRange(1, 3).Draw(rt, "governors")
@@ -107,7 +107,7 @@ func TestProbeHangs(t *testing.T) {
 	})
 }
 
-// Governors on several hosts handle probes in the same way.
+// With a ledger, failed probes leave the gate open. Other failed requests close it for all workers.
 func TestProbeRefutedInFleet(t *testing.T) {
 	for _, probe := range []bool{true, false} {
 		bubble(t, func(t *testing.T) {

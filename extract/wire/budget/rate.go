@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Rate is a limit as a server states it: at most Limit requests in any period of length Window. The zero Rate means that the limit is
-// unknown.
+// Rate is a limit as a server states it: at most Limit requests in any period of length Window. The zero value means
+// that the limit is unknown.
 type Rate struct {
 	Limit  int
 	Window time.Duration

@@ -26,14 +26,14 @@ type record struct {
 	window   requestWindow
 	limit    limitEstimate
 	gate     breaker
-	paced    instant // instant of the last request, on the clock of pace
+	paced    instant // instant of the last request, as the method pace counts it
 	sent     uint64
 	refused  uint64
 	members  []member
 	unleased []grant // reserved requests that no member has leased, in the order of their instants
 
 	loose     int     // members whose grants are loose; see need
-	looseFrom instant // grants before this instant are not
+	looseFrom instant // grants before this instant are not loose
 	others    float64 // requests of a window that are left to other programs; see noteOthers
 }
 
@@ -41,7 +41,7 @@ type record struct {
 type member struct {
 	id   uint64
 	seen instant // last sign of life of the member
-	last instant // of its last grant from a ledger
+	last instant // instant of its last grant from a ledger
 	need int64   // grants per second that the member needs from a ledger; see need
 }
 
@@ -54,7 +54,7 @@ const recordAge = 24 * time.Hour
 // late is how long after its instant a permit may be used. At first, the window counts each request as if it were sent
 // as late as allowed. So if the process dies before it reports the request, the count is still right. // Invariant 4
 //
-// Late requests may be sent closer together, to make up for a delay of at most this duration.
+// After a delay, requests may be sent closer together than the pace says, to make up for at most this duration.
 const late = 25 * time.Millisecond
 
 // newRecord returns the record of a credential without requests.
@@ -75,8 +75,7 @@ type grant struct {
 }
 
 // reserve reserves one request for the first instant between earliest and latest that the pace and the limit allow. If
-// there is none, it returns the instant of the next try in nextTry, and the reason for waiting in waitsFor.
-// Invariant 4
+// there is no such instant, nextTry is when to try again, and waitsFor is the reason for the wait. Invariant 4
 func (r *record) reserve(now, earliest, latest instant) (g grant, nextTry instant, waitsFor string) {
 	if r.gate.probing && now.before(r.gate.probeUntil) {
 		return grant{}, r.gate.probeUntil, waitsForAnswers
@@ -117,8 +116,8 @@ func (r *record) pace(earliest instant) instant {
 }
 
 // noting returns the instant at which the window counts a request that is sent at the instant planned or a little
-// later. A leased request gets a shorter guard. Otherwise a whole window of unsent requests, each with the longest
-// guard, would use up the limit.
+// later. A leased request is planned for the future, and gets a shorter guard. With the longest guard, the leased
+// requests that are not sent yet would use up much of the limit.
 func (r *record) noting(planned, now instant) instant {
 	guard := r.window.unanswered(r.limit.window())
 	if planned > now {
@@ -138,7 +137,7 @@ func (r *record) release(noted instant) {
 type report struct {
 	at      instant // when the governor made the report
 	outcome outcome
-	settles bool    // this is the first report that settles the request
+	settles bool    // this report decides how long the request counts
 	moved   instant // for the outcome delayed: the new value of noted
 	noted   instant // see grant
 	sent    instant // 0: not sent
@@ -155,7 +154,7 @@ type report struct {
 type outcome uint8
 
 const (
-	dropped  outcome = iota // no answer will come; the server may not be the cause
+	dropped  outcome = iota // no answer will come, and the server may not be the cause
 	expired                 // the grant was not used in time
 	delayed                 // the request was sent later than the grant allows
 	lost                    // the server did not answer
@@ -216,8 +215,8 @@ func (r *record) settle(p report) {
 // clockSlack is the largest difference between two clocks that still counts as equal.
 const clockSlack = time.Second
 
-// join adds a member. If no other member is alive, it resets the limit if the record is old or the configured limit
-// has changed.
+// join adds a member. If no other member is alive, and the record is old or the configured limit has changed, join
+// resets the limit.
 func (r *record) join(id uint64, plan Plan, now instant) {
 	r.members = slices.DeleteFunc(r.members, func(m member) bool { return now.sub(m.seen) >= memberLease })
 	mine := newLimitEstimate(plan)
@@ -268,8 +267,8 @@ func (r *record) shared(id uint64) bool {
 	return slices.ContainsFunc(r.members, func(m member) bool { return m.id != id })
 }
 
-// turnBack repairs a record whose last change is in the future, because the clock was set back. Waits keep their
-// length.
+// turnBack repairs a record whose last change is in the future, because the clock was set back. A closed gate stays
+// closed for the rest of its time, counted from now.
 func (r *record) turnBack(now instant) {
 	left := r.gate.until.sub(r.stamp)
 	r.window, r.members, r.unleased, r.paced = requestWindow{}, nil, nil, 0

@@ -2,29 +2,31 @@ package budget
 
 import "time"
 
-// The guard is the extra time for which a request counts, beyond the window. A request may be delayed on its way.
-// Then it arrives, and the server counts it, later than penstock sent it. The delay is at most the time until the
-// answer, minus that of the fastest answer.
+// The guard is the extra time for which penstock counts a request, beyond the window. It is needed because a request
+// may be delayed on its way, and the server counts it from its arrival. The delay is at most the time until the answer,
+// minus the time of the fastest answer. If the fastest answer took 20 ms and this answer took 50 ms, the request was
+// delayed by at most 30 ms.
 //
-// But a slow answer looks like a delayed request. So that slow answers do not use up the budget, guards are shortened
-// when their mean is above meanGuard. Rare long guards, as on a busy machine, stay as they are. If the server refuses a
-// request while guards are shortened, requests are delayed on their way after all. Then the mean may be twice as long.
+// But a server that answers slowly looks the same as a delayed request, and long guards waste a part of the limit. So
+// guards are shortened while their mean is above meanGuard. A few long guards, which a busy machine causes, do not
+// raise the mean that far. If the server refuses a request while guards are shortened, the requests were really delayed
+// on their way. Then the mean may become twice as long.
 const (
-	earlyGuard = 5 * time.Millisecond // guard until enough answers were seen
+	earlyGuard = 5 * time.Millisecond // shortest guard for the first answers
 	leastGuard = 2 * time.Millisecond
-	guardSlack = time.Millisecond // an even faster answer may be possible
-	fewAnswers = 4                // after n answers, one may still come that is faster by this many nths of their spread
+	guardSlack = time.Millisecond // added because an even faster answer may be possible
+	fewAnswers = 4                // after n answers, the next one may be faster than all of them by fewAnswers/n of their spread
 	meanGuard  = 60 * time.Millisecond
 	mostGuard  = time.Second
-	early      = 64          // number of answers with earlyGuard
+	early      = 64          // number of first answers, which have earlyGuard
 	fastSpan   = time.Minute // the fastest answer is remembered at least this long
-	refusalAge = time.Hour   // so long after the last refusal, the mean may be meanGuard again
+	refusalAge = time.Hour   // this long after the last refusal, the mean is limited to meanGuard again
 )
 
 // requestWindow counts the requests that the server may still count in a window. // Invariant 4
 //
-// Each request is recorded at an instant, and stops counting one window later. Instants are grouped into buckets of
-// at least 1/4000 of the window. So memory use does not depend on the rate.
+// Each request is recorded at an instant, and stops counting one window later. Instants are grouped into a fixed number
+// of buckets. So memory use does not depend on the rate.
 type requestWindow struct {
 	width  time.Duration // width of a bucket; zero before the first request
 	oldest int64         // number of the oldest bucket that counts
@@ -33,21 +35,21 @@ type requestWindow struct {
 	counts [buckets]uint32
 
 	answers  int64
-	fastest  time.Duration // fastest answer of this span; the field previous has that of the span before
+	fastest  time.Duration // fastest answer since the last fastSpan began; the field previous is for the fastSpan before
 	previous time.Duration
-	slowest  time.Duration // slowest answer; earlier spans count half
-	seen     int64         // answers; earlier spans count half
+	slowest  time.Duration // slowest answer; when a fastSpan begins, it moves halfway to the newest answer
+	seen     int64         // number of answers, halved when a fastSpan begins
 	spanEnds instant
 	guard    time.Duration // mean guard, a moving average
-	maxGuard time.Duration // longest guard; at least meanGuard applies
-	mean     time.Duration // guards are shortened when their mean is longer than this and than meanGuard
+	maxGuard time.Duration // longest guard; a value below meanGuard counts as meanGuard
+	mean     time.Duration // how long the mean guard may be, if this is more than meanGuard
 	refused  instant       // when a request was last refused while guards were shortened
 }
 
 const (
 	buckets = 4096
 
-	// horizon is how far in the future a request may be counted.
+	// horizon is how far in the future the instant of a counted request may be.
 	horizon = mostAhead + late + mostGuard
 )
 
@@ -127,7 +129,8 @@ func (l *requestWindow) drop(i instant) bool {
 // holds reports whether a request that was noted at the instant i still counts.
 func (l *requestWindow) holds(i instant) bool { return l.bucket(i) >= l.oldest }
 
-// guardFor returns the guard of a request that was answered after the time elapsed. It also updates the statistics.
+// guardFor returns the guard of a request that ended after the time elapsed, with or without an answer. It also updates
+// the statistics.
 func (l *requestWindow) guardFor(elapsed time.Duration, answered bool, now instant) time.Duration {
 	guard, slack := mostGuard, time.Duration(0)
 	if answered && elapsed >= 0 { // a negative time means that the clock was set back
@@ -158,9 +161,9 @@ func (l *requestWindow) refuse(now instant) {
 	}
 }
 
-// unanswered returns the guard of a request without an answer. After a window, such a request is late, so it gets the
-// longest guard. But if even the fastest answers take longer than the window, the request is not late, and the guard
-// follows the measured guards.
+// unanswered returns the guard of a request that has no answer yet. If no answer arrives within a window, the request
+// may be delayed, so it gets the longest guard. But if even the fastest answers take longer than a window, a missing
+// answer is no sign of a delay. Then the guard follows the measured guards.
 func (l *requestWindow) unanswered(window time.Duration) time.Duration {
 	if l.answers < early {
 		return mostGuard
@@ -175,8 +178,8 @@ func (l *requestWindow) unanswered(window time.Duration) time.Duration {
 // longest returns the longest guard at present.
 func (l *requestWindow) longest() time.Duration { return min(max(l.maxGuard, meanGuard), mostGuard) }
 
-// delay returns how long a request may have been delayed on its way. The slack is for answers that may be even faster
-// than the fastest one so far.
+// delay returns how long a request may have been delayed on its way. The slack is added to it, because a later answer
+// may be faster than the fastest one so far.
 func (l *requestWindow) delay(elapsed time.Duration, now instant) (delay, slack time.Duration) {
 	if l.spanEnds.before(now) {
 		l.previous, l.fastest = l.fastest, elapsed

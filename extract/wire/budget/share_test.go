@@ -23,8 +23,8 @@ func join(t *testing.T, dir string, p Plan) *Governor {
 	return g
 }
 
-// Governors that share a budget keep one limit, for every way in which the server counts. The short form has each limit
-// below 500 and each number of governors once.
+// Governors that share a budget keep one limit, for every way in which the server counts. The short form tests each
+// limit below 500 and each number of governors once.
 func TestShare(t *testing.T) {
 	for _, limit := range []Rate{{100, time.Second}, {500, time.Second}, {60, time.Minute}} {
 		for _, governors := range []int{2, 4} {
@@ -144,7 +144,7 @@ func TestShareOutage(t *testing.T) {
 	})
 }
 
-// For a day, the next run uses what an earlier one has learned.
+// For a day, a later run uses what an earlier run has learned.
 func TestShareLearns(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -161,9 +161,9 @@ func TestShareLearns(t *testing.T) {
 		g = join(t, dir, Plan{Rate: Rate{5, time.Second}})
 		require.Equal(t, Rate{5, time.Second}, g.Stats().Limit, "the new configuration")
 		low := join(t, dir, Plan{Rate: Rate{2, time.Second}})
-		require.Equal(t, Rate{2, time.Second}, low.Stats().Limit, "the lower of two")
+		require.Equal(t, Rate{2, time.Second}, low.Stats().Limit, "the lower of the two limits applies")
 		high := join(t, dir, Plan{Rate: Rate{100, time.Second}})
-		require.Equal(t, Rate{2, time.Second}, high.Stats().Limit, "the lower of two")
+		require.Equal(t, Rate{2, time.Second}, high.Stats().Limit, "the lower of the two limits applies")
 		for _, g := range []*Governor{g, low, high} {
 			require.NoError(t, g.Close())
 		}
@@ -278,7 +278,7 @@ func TestShareDamaged(t *testing.T) {
 	}
 }
 
-// The clock was set back between two runs. No wait becomes longer.
+// The clock is set back between two runs. No wait becomes longer.
 func TestShareClockSetBack(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		for _, by := range []time.Duration{2 * time.Hour, 10 * 365 * 24 * time.Hour} {

@@ -208,7 +208,7 @@ func sharedByProcesses(t *testing.T, processes, limit int) {
 	}
 	wg.Wait()
 	require.LessOrEqual(t, budget.MaxInWindow(l.Arrivals, time.Second), limit) // MaxInWindow sorts l.Arrivals
-	from := l.Arrivals[0].Add(2500 * time.Millisecond)                         // the start is five percent slower
+	from := l.Arrivals[0].Add(2500 * time.Millisecond)                         // the first seconds are left out, because they are five percent slower
 	used := float64(budget.Between(l.Arrivals, from, from.Add(3*time.Second))) / float64(3*limit)
 	t.Logf("%d requests, used %.1f%%, most %d", len(l.Arrivals), 100*used, budget.MaxInWindow(l.Arrivals, time.Second))
 	require.Empty(t, l.Refused, "429s")
