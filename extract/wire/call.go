@@ -75,7 +75,7 @@ func (k *call) run(ctx context.Context) (*Response, error) {
 			return nil, fmt.Errorf("read %s: %w", k.template, context.Cause(ctx))
 		}
 		if fault = k.recover(ctx, fault); fault != nil {
-			fault.Method, fault.Path = k.method, k.template // of this call, even if the request for a token failed
+			fault.Method, fault.Path = k.method, k.template // the error names this call, even if the call's request for a token failed
 			fault.Attempts = k.attempts
 			return nil, fault
 		}

@@ -205,7 +205,7 @@ func statusClass(status int, message string) Class {
 		return Missing
 	case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity, status == http.StatusConflict:
 		if said == Throttled {
-			return Transient // for Throttled, the next try waits only for the gate, and this status does not close the gate
+			return Transient // not Throttled: after that class, the next try waits only for the gate, which this status does not close
 		}
 		return orDefault(said, Invalid)
 	case status < 400:
@@ -214,7 +214,7 @@ func statusClass(status int, message string) Class {
 	return Invalid
 }
 
-// Messages of the platform's servers, and of Laravel, the framework in which they are written.
+// Messages of the platform's servers, and of Laravel, the framework of these servers.
 var (
 	authWords = regexp.MustCompile(`(?i)^\W*unauthori[sz]ed\W*$|unauthenticated|not logged in|please log ?in` +
 		`|(token|api key|credentials?)\b.{0,20}\b(expired|invalid|incorrect|missing|absent|revoked|blacklisted|not provided|could not be)\b` +

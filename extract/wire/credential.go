@@ -11,8 +11,8 @@ import (
 // A person has to act.
 var ErrNotRenewable = errors.New("credential cannot be renewed")
 
-// ErrSignIn is returned by a [Credential] that is unusable until a person signs in with `penstock login`. Its errors
-// also match [ErrNotRenewable].
+// ErrSignIn is returned by a [Credential] that is unusable until a person signs in with `penstock login`. An error that
+// matches ErrSignIn also matches [ErrNotRenewable].
 var ErrSignIn = errors.New("sign in again")
 
 // Credential provides the bearer token of requests. Implementations are safe for concurrent use. The clients of one

@@ -11,7 +11,7 @@ import (
 )
 
 type grant struct {
-	id       string // id of this token, for notes
+	id       string // id of this token, to which notes refer
 	access   Secret
 	refresh  Secret    // refresh token of an OAuth grant; a login renews its token with the token itself
 	expires  time.Time // zero: the server does not state it
@@ -21,7 +21,7 @@ type grant struct {
 	rotation rotation
 }
 
-// rotation says whether the server replaces the refresh token at each renewal. The last renewal showed it.
+// rotation says whether the server replaces the refresh token at each renewal. This is known from the last renewal.
 type rotation string
 
 const (
@@ -29,8 +29,8 @@ const (
 	rotationUsed rotation = "used" // each refresh token is valid once, and perhaps for a moment after its use
 )
 
-// margin is how long before its expiry a token is renewed. A short-lived token is used for at least three quarters of
-// its life.
+// margin returns how long before its expiry a token is renewed. Even a token with a short life is used for at least
+// three quarters of its life.
 func (g grant) margin() time.Duration { return min(30*time.Second, g.expires.Sub(g.renewed)/4) }
 
 // due reports whether the token expires soon. If a token had already expired when it was issued, penstock uses it until

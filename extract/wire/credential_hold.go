@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	exchangeTime = 5 * time.Minute // for the call; a late answer may hold the only copy of a token
+	exchangeTime = 5 * time.Minute // timeout of the call; it is long, because a late answer may hold the only copy of a token
 	exchangeTail = 5 * time.Second // how long a canceled caller waits for the call
 	exchangeWait = 6 * time.Minute // how long to wait for another process's exchange
 )
 
-// maxLost is how many calls without an answer one process makes. After that it makes no more.
+// maxLost is how many calls of one process may get no answer. After that, the process makes no more calls.
 const maxLost = 3
 
-// holder keeps the tokens of one credential, in memory and in an entry. Other processes share the entry. Only one of
-// them at a time replaces a token. A replacement is called an exchange.
+// holder keeps the tokens of one credential, in memory and in a stored entry that processes share. Only one process at
+// a time replaces a token. A replacement is called an exchange.
 type holder struct {
 	entry *state.Entry
 	sem   chan struct{} // held during an exchange of this process

@@ -53,7 +53,7 @@ type Error struct {
 
 	retryAfter time.Duration
 	cut        bool   // the body ended early
-	foreign    bool   // an error answer without a message in JSON: it may be that of a proxy
+	foreign    bool   // an error answer without a message in JSON, which may come from a proxy
 	unchanged  bool   // request for a token: the server has changed nothing
 	outage     bool   // request for a token: the token endpoint is failing
 	code       string // error code of a token endpoint: RFC 6749, section 5.2

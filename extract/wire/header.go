@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// accept includes media types like application/vnd.api+json and application/hal+json. Some APIs answer only with
-// their own.
+// accept includes media types like application/vnd.api+json and application/hal+json. Some APIs answer only with such a
+// type.
 const accept = "application/json, application/vnd.api+json;q=0.9, application/*+json;q=0.8"
 
 var reservedHeaders = map[string]string{

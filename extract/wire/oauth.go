@@ -33,15 +33,16 @@ type OAuthOptions struct {
 
 	AuthorizeParams map[string]string // additional parameters of the sign-in page's URL
 
-	// RedirectURI is the address to which the server sends the browser back. If it is a loopback address, penstock
-	// listens there, on any free port if it has none. "" means http://127.0.0.1/callback.
+	// RedirectURI is the address to which the server sends the browser back. If this is a loopback address, penstock
+	// listens there. If the address has no port, penstock uses any free port. "" means http://127.0.0.1/callback.
 	RedirectURI string
 
 	Scopes []string
 
 	// Grace is how long the server accepts a refresh token again after its first use. If the server does not rotate
-	// refresh tokens, it is [GraceAlways]. 0 means unknown. Then penstock does not send a refresh token again after a
-	// call whose answer was lost. Exception: the last renewal has shown that the server does not rotate refresh tokens.
+	// refresh tokens, Grace is [GraceAlways]. 0 means unknown. Then penstock does not send a refresh token again if the
+	// answer to a call with it was lost. But if the last renewal has shown that the server does not rotate refresh
+	// tokens, penstock sends it again.
 	Grace time.Duration
 
 	Entry    *state.Entry

@@ -74,8 +74,8 @@ func (o *OAuth) awaits(by SignInMethod, nonce string) (*callback, error) {
 	return listen(o.redirect, nonce, issuer)
 }
 
-// namedIssuer returns the issuer that an answer must name. The name may be missing only if the issuer has metadata
-// that does not promise it.
+// namedIssuer returns the issuer that an answer must name. An answer may omit the name only if the issuer has metadata,
+// and the metadata does not promise the name.
 func (o *OAuth) namedIssuer() issuerName {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -137,7 +137,7 @@ func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code 
 	}
 }
 
-// firstGrant completes the grant of a sign-in. What earlier renewals have shown about rotation stays.
+// firstGrant completes the grant of a sign-in. It keeps what earlier renewals have shown about rotation.
 func (o *OAuth) firstGrant(x *exchange, g grant, asked []string) grant {
 	if g.scopes == nil {
 		g.scopes = asked // no list means: as requested (RFC 6749, section 5.1)

@@ -93,7 +93,7 @@ func (c *callback) close() {
 	})
 }
 
-// The pages hold no text of the request.
+// The pages contain no text from the request, because any program on this machine can send one.
 const (
 	pageDone = `<!doctype html><meta charset="utf-8"><title>penstock</title><p>penstock has received the answer. See the terminal for the result. You can close this page.</p>`
 	pageNot  = `<!doctype html><meta charset="utf-8"><title>penstock</title><p>This is not the answer that penstock expects.</p>`

@@ -76,7 +76,8 @@ func (o *OAuth) askDevice(ctx context.Context, s Session, conf oauth2.Config) (*
 	}
 }
 
-// pollDevice requests the token. It repeats a request without an answer, because only an answer uses up the code.
+// pollDevice requests the token. If a request gets no answer, pollDevice repeats it, because only an answer uses up the
+// code.
 func (o *OAuth) pollDevice(ctx context.Context, conf oauth2.Config, code *oauth2.DeviceAuthResponse) (grant, error) {
 	u, err := endpoint("token_url", conf.Endpoint.TokenURL)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 var ErrOutage = errors.New("the token endpoint returned no token")
 
 const (
-	outageWaits  = 2 * time.Minute  // longest total wait, unless the server requests another one
+	outageWaits  = 2 * time.Minute  // longest total wait, unless the server requests another wait
 	outagePerson = 30 * time.Second // longest total wait while a person signs in or out
 )
 

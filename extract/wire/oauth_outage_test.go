@@ -144,7 +144,8 @@ func TestWaitSendsNothing(t *testing.T) {
 	})
 }
 
-// The answer holds the only copy of a token. So it is stored, even if the stream that requested it has ended.
+// The answer holds the only copy of a token. So penstock stores the token, even if the stream that requested it has
+// ended.
 func TestLateAnswerIsTaken(t *testing.T) {
 	for name, gone := range map[string]time.Duration{"the stream waits": time.Hour, "the stream has gone": 170 * time.Second} {
 		t.Run(name, func(t *testing.T) {

@@ -302,7 +302,7 @@ func TestGrantOutlivesFaults(t *testing.T) {
 
 			r.respond(nil)
 			if tt.class == Throttled {
-				place.by.Store(int64(time.Minute)) // no process calls the endpoint before
+				place.by.Store(int64(time.Minute)) // no process calls the endpoint before this time
 			}
 			_, asked := r.counts()
 			next := open()

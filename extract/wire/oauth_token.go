@@ -76,8 +76,9 @@ func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Con
 	})
 }
 
-// client follows no redirects, because they would send the grant to another origin. It reuses no connections: if the
-// server closes a reused one, it is unknown whether the server has read the call. // Invariant 10
+// client returns an HTTP client that follows no redirects, because they would send the grant to another origin. The
+// client reuses no connections: if the server closed a reused connection, penstock could not know whether the server
+// has read the call. // Invariant 10
 func (o *OAuth) client(u *url.URL, tokens bool) *http.Client {
 	origin := *u
 	origin.Host, origin.Path, origin.RawQuery = hostPort(u), "", ""

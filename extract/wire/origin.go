@@ -117,7 +117,7 @@ func (k *call) redirected(resp *http.Response) (*url.URL, *Error) {
 	case !k.c.allow.permits(target): // Invariant 9
 		return nil, k.fault(Refused, resp, "redirect to a path outside the read list")
 	}
-	// A redirect may omit the query. Then every page would be the first one.
+	// A redirect may omit the query. Without the query, the server would answer with the first page again and again.
 	query := location.Query()
 	for name, values := range k.url.Query() {
 		query[name] = values

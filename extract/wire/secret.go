@@ -79,7 +79,8 @@ func (r *Redactor) Add(secrets ...Secret) {
 	for form := range r.known {
 		all = append(all, form)
 	}
-	// The replacer prefers the earlier of two matches, so the longest come first.
+	// If two forms match at the same place, the replacer uses the one that comes first in its list. So the longest come
+	// first.
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
 	pairs := make([]string, 0, 2*len(all))
 	for _, form := range all {

@@ -33,7 +33,7 @@ type Options struct {
 	// TOKEN". If AuthHeader is "", the header is Authorization: Bearer TOKEN.
 	AuthHeader, AuthScheme string
 
-	// Headers are sent with every request, without AuthHeader. [HeaderFault] says which headers are not allowed.
+	// Headers are sent with every request, in addition to AuthHeader. [HeaderFault] says which headers are not allowed.
 	Headers map[string]Secret
 
 	// Governor is shared by all clients with the same credential, because the server counts their requests together.

@@ -177,7 +177,7 @@ func (g *Governor) decide(r *record, now instant, longest time.Duration) (*Permi
 
 // Room returns how many more requests this process must send now to use the whole rate, although answers take time. The
 // result most is how many may be under way in all, including those that wait for a permit. A caller that requests pages
-// in advance calls Room first. Otherwise the requests of other streams would wait behind pages that nobody needs yet.
+// in advance calls Room first. Otherwise the requests of other streams would wait behind pages that are not needed yet.
 func (g *Governor) Room() (room, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -115,7 +115,7 @@ func (p *Permit) send(r *record, now instant) (changed bool) {
 	return true
 }
 
-// Unwatched records a request that was sent without the client, some time before now.
+// Unwatched records that other code than the client has sent the request, some time ago.
 func (p *Permit) Unwatched() {
 	_ = p.g.with(func(r *record, now instant) bool {
 		p.send(r, now)
