@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// The exit codes that users may rely on. After a signal, the exit code is that of [SignalCode].
+// The exit codes that users may rely on. After a signal, [SignalCode] returns the exit code.
 const (
 	ExitDone    = 0
 	ExitFailed  = 1

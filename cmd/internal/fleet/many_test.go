@@ -106,7 +106,7 @@ func together(t *testing.T, p fleet.Pool, known bool, trouble ...string) (c jobS
 	return c
 }
 
-// 1,000 troubled sources slow 1,000 others down by at most a tenth, whatever the trouble is.
+// 1,000 sources with any kind of trouble slow down 1,000 other sources by at most a tenth.
 func TestPoolThousands(t *testing.T) {
 	alone := together(t, fleet.Pool{}, false)
 	all := slices.Sorted(func(yield func(string) bool) {

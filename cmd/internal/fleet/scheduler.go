@@ -21,7 +21,7 @@ type scheduler struct {
 
 type runningJob struct {
 	round  int
-	off    bool // put off; round is then the round that it moves into
+	off    bool // the job was put off, and round is its next round
 	aside  bool // continues without a slot
 	cancel context.CancelCauseFunc
 

@@ -11,7 +11,7 @@ import (
 // job may continue without its slot, and another job takes the slot. Slots are safe for concurrent
 // use.
 type Slots struct {
-	mu        sync.Mutex // guards what the scheduler's lock does not
+	mu        sync.Mutex // guards the fields that the scheduler's lock does not guard
 	scheduler *scheduler
 	slots     int
 	freed     chan struct{} // closed and replaced when a job leaves
@@ -66,8 +66,9 @@ func (ps *Slots) take() (*Slot, <-chan struct{}) {
 }
 
 // StartWait starts to measure how long the job waits for its source, until the function end is called. The parameter
-// round is the round into which an earlier attempt at the job was put off, or 0; in the last round, a job is not put
-// off again. If the job is put off, limited ends with [ErrPutOff] as its cause, and end returns the new round.
+// round is the round of the job: 0, or a higher round if an earlier attempt at the job was put off. In the last round,
+// a job is not put off again. If the job is put off, limited ends with [ErrPutOff] as its cause, and end returns the
+// new round.
 func (p *Slot) StartWait(ctx context.Context, round int) (limited context.Context, end func() (round int, off bool)) {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()

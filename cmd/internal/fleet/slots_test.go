@@ -167,7 +167,7 @@ func TestSlotsPutOff(t *testing.T) {
 	})
 }
 
-// The slots in use are those of jobs that have not left.
+// InUse counts the slots of jobs that have not left.
 func TestSlotsInUse(t *testing.T) {
 	s := fleet.NewSlots(fleet.Pool{Width: 2})
 	require.Equal(t, []int{2, 0}, []int{s.Width(), s.InUse()})

@@ -16,7 +16,7 @@ const (
 	license    = "Apache-2.0"
 )
 
-// bom returns the SBOM. Its serial number is derived from the binary and its time is that of the commit, so equal
+// bom returns the SBOM. Its serial number depends only on the binary, and its time is the time of the commit. So equal
 // builds have equal SBOMs.
 func (b *binary) bom(native []cdx.Component) *cdx.BOM {
 	bom := cdx.NewBOM()

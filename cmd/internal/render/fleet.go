@@ -19,7 +19,7 @@ type FleetPlan struct {
 	Rate       float64      `json:"rate"`            // requests per second that each key allows
 	Latency    float64      `json:"latency_seconds"` // time until a response
 	Within     float64      `json:"within_seconds"`
-	Worker     sizing.Fleet `json:"-"` // of one worker, and the database
+	Worker     sizing.Fleet `json:"-"` // the size of one worker, and of the database
 	Fleets     []FleetRow   `json:"fleets"`
 }
 
@@ -33,10 +33,10 @@ type FleetRow struct {
 	DatabaseUse  float64                  `json:"database_use"`
 	Connections  int                      `json:"connections"`
 	Transactions float64                  `json:"state_transactions_per_second"`
-	WAL          float64                  `json:"wal_bytes"` // of the tables and the state
+	WAL          float64                  `json:"wal_bytes"` // bytes of WAL of the tables and the state
 	WALPer       float64                  `json:"wal_bytes_per_second"`
 	Largest      int                      `json:"workspaces_within"` // workspaces that could be read in within_seconds
-	Then         sizing.Limit             `json:"then"`              // what the units of more workspaces than that would wait for
+	Then         sizing.Limit             `json:"then"`              // the limit that prevents more workspaces than Largest
 }
 
 // waitsFor describes each limit of a fleet, for the table.

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A result written as Parquet keeps its types and all digits, in however many batches it arrives. A result
-// without rows still has columns.
+// A result written as Parquet keeps its types and all digits. It may arrive in any number of batches. A result without
+// rows still has columns.
 func TestPrinterParquet(t *testing.T) {
 	schema := arrow.NewSchema([]arrow.Field{
 		schemas.Field("id", schemas.Int64, ""), schemas.Field("price", &arrow.Decimal128Type{Precision: 38, Scale: 2}, ""),

@@ -109,7 +109,7 @@ func (c *conversation) application(ctx context.Context) error {
 	return c.credential(ctx, schemas.SurfaceApp, "token, from Settings, API keys", TokenVariable)
 }
 
-// credential prompts for a secret, unless the environment has it, and then checks it with a request.
+// credential prompts for a secret, unless the environment has it. Then it checks the secret with a request.
 func (c *conversation) credential(ctx context.Context, surface schemas.Surface, question, variable string) error {
 	for {
 		if _, ok := c.lookup(variable); ok {

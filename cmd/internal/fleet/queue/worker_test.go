@@ -226,7 +226,7 @@ func TestTurnsOfOneSlot(t *testing.T) {
 	end()
 }
 
-// River's rescuer gives the jobs of a worker that is gone to another worker, but not those of a living one.
+// If a worker is gone, River gives its jobs to another worker. The jobs of a living worker stay with it.
 func TestRescue(t *testing.T) {
 	b := newBench(t)
 	b.plan("all", "schedule", 3)

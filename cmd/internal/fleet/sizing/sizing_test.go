@@ -28,10 +28,10 @@ func TestEachLimit(t *testing.T) {
 		{"one list, one answer after another", func(*Workspaces, *Fleet, *Costs) {}, 200, Answers},
 		{"lists side by side", func(w *Workspaces, _ *Fleet, _ *Costs) { w.Parts[0].Lists = 10 }, 20, Answers},
 		{"the key", func(w *Workspaces, _ *Fleet, _ *Costs) { w.Rate, w.Parts[0].Lists = 2, 10 }, 500, Keys},
-		{"two units of one key share it", func(w *Workspaces, _ *Fleet, _ *Costs) {
+		{"two units with one key share its rate", func(w *Workspaces, _ *Fleet, _ *Costs) {
 			w.Rate, w.Parts = 2, append(w.Parts, w.Parts[0])
 		}, 1000, Keys},
-		{"two keys do not", func(w *Workspaces, _ *Fleet, _ *Costs) { w.Rate, w.Count = 2, 2 }, 500, Keys},
+		{"units with different keys share no rate", func(w *Workspaces, _ *Fleet, _ *Costs) { w.Rate, w.Count = 2, 2 }, 500, Keys},
 		{"the worker's cores", func(w *Workspaces, _ *Fleet, c *Costs) { w.Parts[0].Lists, c.Request = 1000, 1 }, 250, Workers},
 		{"the database's cores", func(w *Workspaces, f *Fleet, c *Costs) {
 			w.Parts[0].Lists, f.Database, c.Write = 1000, 2, 1
@@ -69,7 +69,7 @@ func TestLargest(t *testing.T) {
 	f.Slots, w.Rate = 10, 10 // a workspace takes 100 s by its rate and 200 s by its answers
 	n, bound, err := Largest(w, f, Costs{}, time.Hour, 1e6)
 	require.NoError(t, err)
-	near(t, 180, float64(n), 0.05, "ten at once, eighteen after another")
+	near(t, 180, float64(n), 0.05, "ten workspaces at a time, eighteen times in an hour")
 	require.Equal(t, Slots, bound)
 	f.Workers = 20
 	n, bound, err = Largest(w, f, Measured(), time.Hour, 1e6)
@@ -95,12 +95,12 @@ func TestStateAndWAL(t *testing.T) {
 	w, f := plain()
 	costs := Costs{Transactions: 6, Polls: 3, LeaseEvery: 0.1, RowWAL: 700, StreamWAL: 5000, StateWAL: 400}
 	w.Parts[0].Lists, w.Parts[0].Streams, w.Count, f.Workers = 1000, 4, 2, 2
-	w.Rate = 5 // 200 s
+	w.Rate = 5 // a workspace takes 200 s
 	slow, err := Run(w, f, costs)
 	require.NoError(t, err)
 	near(t, 2*5+2*6/200.0+2*3, slow.StatePer, 0.01, "a transaction per request, those of the units, and the polls")
 	near(t, 2*1000*700+2*4*5000+slow.StatePer*200*400, slow.WAL, 0.01, "rows, new tables and transactions")
-	w.Rate = 100 // 10 s
+	w.Rate = 100 // a workspace takes 10 s
 	fast, err := Run(w, f, costs)
 	require.NoError(t, err)
 	near(t, 2*10+2*6/10.0+2*3, fast.StatePer, 0.01, "ten batches a second for each key")

@@ -184,9 +184,9 @@ func Bearer(r *http.Request) (token string, ok bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// Program returns the identity of a request that a program sends: that of its bearer token. If no token is configured,
-// it returns the identity of [Guard.Local]. It returns an error if the role of the token does not include the role
-// required.
+// Program returns the identity of a request that a program sends: the identity of its bearer token. If no token is
+// configured, it returns the identity of [Guard.Local]. It returns an error if the role of the token does not include
+// the role required.
 func (g *Guard) Program(r *http.Request, required Role) (Identity, error) {
 	if g.Open() {
 		return g.Local(r)

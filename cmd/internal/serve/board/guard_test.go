@@ -259,7 +259,7 @@ func TestBehindProxy(t *testing.T) {
 	require.Equal(t, 200, open.do(t, "GET", "/", "").StatusCode)
 }
 
-// Another site can change nothing, whatever it sends, with and without tokens.
+// A request from another site changes nothing, with and without configured tokens.
 func TestOnlyOwnPages(t *testing.T) {
 	for _, with := range []string{"", token} {
 		s := boardOf(t, telling(1, plain), with)
