@@ -36,15 +36,15 @@ type app struct {
 	umask    fs.FileMode    // umask of the process when it started
 	screen   *render.Screen // writes messages to err, and progress below the messages
 	log      *slog.Logger
-	started  bool // the command line was parsed
+	started  bool // whether the command line was parsed
 
 	open     open.Opener    // opens sources, destinations and the state; open.File is the configuration file
-	redactor *wire.Redactor // redactor of a daemon, with every secret of its configurations
+	redactor *wire.Redactor // removes the secrets of all configurations that a daemon has used from its output
 
 	byteBudget int64 // byte budget of a run; 0 for the default
 }
 
-// setLog sets the log of the verb, and of what it opens.
+// setLog sets the log of the verb and of everything that the verb opens.
 func (a *app) setLog(h slog.Handler) {
 	a.log = slog.New(h)
 	a.open.Log = a.log

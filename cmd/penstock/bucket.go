@@ -22,8 +22,9 @@ import (
 // inBucket reports whether a lake's path is in an object store.
 func inBucket(path string) bool { return strings.Contains(path, "://") }
 
-// bucketOptions sets the bucket and its credentials in o. It adds to readers the options that only buckets
-// have. If the configuration has no key for gs:, it reads the file that GOOGLE_APPLICATION_CREDENTIALS names.
+// bucketOptions sets the bucket and its credentials in o. The map readers has a parser for each option of the URL:
+// bucketOptions adds those that only buckets have. If the configuration has no key for gs:, it reads the file that
+// GOOGLE_APPLICATION_CREDENTIALS names.
 func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]func(string) error) (err error) {
 	o.Bucket, o.Path = o.Path, ""
 	o.Store.AccessKey, o.Store.SecretKey = d.AccessKey.Reveal(), d.SecretKey.Reveal()

@@ -175,11 +175,12 @@ type sighting struct {
 	seen
 }
 
-// prefix checks that the tables have the effects of the first commits of a sync, and of no later one. The argument
-// before is what a reader saw before the sync. The argument last is what a reader sees when the sync is complete. In
-// each stream, the records that are read first must have the versions of last, and all others those of before. Rows may
-// be deleted only if all records have the versions of last. The result half is true if a stream has records of both
-// kinds.
+// prefix checks that the tables have the changes of the first commits of a sync, and no changes of later commits. The
+// argument before is what a reader saw before the sync. The argument last is what a reader sees when the sync is
+// complete. A sync reads the records of a stream in a fixed order. The first records in this order must have the
+// version in last, and all later records the version in before. Rows may be deleted only if all records of the stream
+// have the version in last. The result half is true if, in some stream, only a part of the records has the version in
+// last.
 func (now sighting) prefix(t *testing.T, order map[string][]string, before, last seen) (half bool) {
 	t.Helper()
 	for table, ids := range order {
@@ -210,9 +211,9 @@ func (now sighting) prefix(t *testing.T, order map[string][]string, before, last
 	return half
 }
 
-// TestCrashFullDisk syncs onto disks that are too small, each larger than the one before, so that the disk gets full
-// at different stages. Each sync reports the full disk, and readers see only whole commits. When there is enough
-// space, the next run is complete. Invariants 1, 7
+// TestCrashFullDisk repeats a sync on a disk that is too small, with a little more space each time. So the disk gets
+// full at different stages of the sync. Each sync reports the full disk, and readers see only whole commits. When
+// there is enough space, the next run is complete. Invariants 1, 7
 func TestCrashFullDisk(t *testing.T) {
 	first, more := int64(0), func(free int64) int64 { return max(free+4<<10, free+free/10) }
 	if *trials < 100 { // the short form

@@ -93,9 +93,9 @@ state: %[5]s/state
 	return r
 }
 
-// TestCrashShared syncs two sources into the same tables, each in its own process, and kills one of them, or
-// both, at random instants. A process that is not killed completes. After one more run of each killed process,
-// each source has exactly the rows of its platform. // Invariants 1, 7, 13
+// TestCrashShared syncs two sources into the same tables, each in its own process. It kills one process or both at
+// random instants. A process that is not killed completes its sync. After one more sync of each killed process, each
+// source has exactly the rows of its platform. // Invariants 1, 7, 13
 func TestCrashShared(t *testing.T) {
 	if *trials == 0 {
 		t.Skip("run by make crash")
@@ -131,7 +131,7 @@ func TestCrashShared(t *testing.T) {
 		}
 		r.ann.recover(t, what)
 		r.bob.recover(t, what)
-		if d := r.ann.compare(t); len(d) > 0 { // again, because bob's last run must not have changed ann's rows
+		if d := r.ann.compare(t); len(d) > 0 { // compare ann's rows again: bob's last run must not have changed them
 			t.Fatalf("after %s:\n%s", what, strings.Join(d, "\n"))
 		}
 		stop()

@@ -66,7 +66,7 @@ type crashRig struct {
 func newCrashRig(t *testing.T, to target, scale int, streams string) *crashRig {
 	t.Helper()
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: scale}, streams, to)
-	p.rarely(t) // otherwise a later run would read the child records again, and hide a parent that was stored too early
+	p.rarely(t) // otherwise a later run would read all child records again, which would hide a parent that was stored before its child records
 	r := &crashRig{platform: p, other: filepath.Join(p.dir, "other.yaml")}
 	b, err := os.ReadFile(p.config())
 	require.NoError(t, err)
@@ -180,8 +180,8 @@ func crashing(t *testing.T, f func(t *testing.T, to target)) {
 	t.Run("bucket", func(t *testing.T) { f(t, newBucketTarget(t)) })
 }
 
-// shortForm reports whether the sweep makes only a few crashes. In the short form of make crash, a sweep over buckets
-// makes only a few, because tests of load/parquet let each step of a bucket fail.
+// shortForm reports whether a sweep over this kind of destination makes only a few crashes. In the short form of make
+// crash, that is so for buckets, because tests of load/parquet let each step of a commit to a bucket fail.
 func shortForm(to target) bool {
 	_, far := to.(*bucketTarget)
 	return far && *trials < 100
@@ -216,8 +216,8 @@ func (r *crashRig) steps(t *testing.T) (order []string, counts map[string]int) {
 
 // TestCrashAtEveryStep kills the sync at each step of a destination: when it reaches the step for the first time, in
 // the middle, and for the last time. It kills syncs into a warehouse with changes and deletions to apply, and syncs
-// into a new warehouse. The short form kills one sync at each step, with few streams, because few streams reach the
-// same steps.
+// into a new warehouse. The short form kills only one sync at each step, and syncs only few streams, which reach the
+// same steps as many.
 func TestCrashAtEveryStep(t *testing.T) {
 	crashing(t, func(t *testing.T, to target) {
 		scale, streams := 3, crashStreams

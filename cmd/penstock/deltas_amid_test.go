@@ -72,7 +72,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 			return got.Waiting == 0 && got.ApplyAfter == 0
 		}, time.Minute, 100*time.Millisecond)
 	}
-	settled() // opens the applier: from now on, passes let events commit between their commits
+	settled() // opens the applier: from now on, a pass lets events commit between its own commits
 
 	r, err := a.open.Pipeline(t.Context(), c, c.Pipelines[0], nil, false)
 	require.NoError(t, err)

@@ -39,8 +39,8 @@ func (p *platform) announce(t *testing.T, b *state.InboxFile, kind, id string) {
 	require.Equal(t, state.Stored, was)
 }
 
-// TestWebhooksAreApplied: the tables show announced changes without a run. If no endpoint returns a single record of a
-// stream, the table shows the changes after a run.
+// TestWebhooksAreApplied: the tables show announced changes without a run. Some streams have no endpoint that returns
+// one record by its id. Their tables show the changes after a run.
 func TestWebhooksAreApplied(t *testing.T) {
 	t.Parallel()
 	onEach(t, testWebhooksAreApplied)
@@ -82,7 +82,7 @@ func testWebhooksAreApplied(t *testing.T, to target) {
 	x := daemon.NewInboxTrimmer(c).Applier(a.executor(c), c, c.Pipelines[0], b)
 	waits, err := applyOne(t.Context(), a, c.Pipelines[0].Name, x)
 	require.NoError(t, err)
-	require.True(t, waits, "tickets have no address of their own: %s", said.String())
+	require.True(t, waits, "no endpoint returns one ticket by its id: %s", said.String())
 	require.Contains(t, said.String(), "--stream v2.tickets")
 
 	w := to.open(t)

@@ -118,8 +118,7 @@ func demoSetup(a *app, dir, url string) (*config.Config, error) {
 	return a.open.Load()
 }
 
-// demoRun makes one run and prints its result. If unchanged is true, it returns an error if the run has changed
-// any row.
+// demoRun makes one run and prints its result. If unchanged is true, a run that changes any row is an error.
 func demoRun(ctx context.Context, a *app, c *config.Config, title string, unchanged bool) error {
 	start := time.Now()
 	result, err := a.executor(c).Run(ctx, execute.Run{Conf: c, Pipeline: c.Pipelines[0], Show: a.showProgress})

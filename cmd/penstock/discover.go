@@ -142,9 +142,9 @@ func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []c
 	return pipeline.Remember(ctx, r.Config(), found)
 }
 
-// unlearned returns the streams to probe. If streams are named, or with --all, these are all streams of r. Otherwise
-// they are the streams for which at least one destination has no convention that still fits. Child streams and
-// streams of files are then left out.
+// unlearned returns the streams to probe. If the user has named streams, or set --all, it returns all streams of r.
+// Otherwise it returns the streams for which at least one destination has no convention that still fits, without
+// child streams and streams of files.
 func (d *discovery) unlearned(ctx context.Context, r *open.Run) ([]config.Stream, error) {
 	if d.flags.all || len(d.flags.streams) > 0 {
 		return r.Streams, nil
@@ -182,7 +182,7 @@ func (d *discovery) ask(ctx context.Context, r *open.Run) map[string]extract.Con
 			return d.print(r, s, c, err)
 		})
 	}
-	_ = probes.Wait() // the only errors are write errors, which closing the output reports
+	_ = probes.Wait() // the only errors are write errors, and closing the output reports those too
 	return found
 }
 

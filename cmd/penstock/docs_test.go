@@ -215,8 +215,8 @@ func TestDependenciesAreExplained(t *testing.T) {
 	require.ElementsMatch(t, direct, explained)
 }
 
-// TestContributeDestination checks that existing destinations follow "Add a destination" in CONTRIBUTING.md. Each folder
-// that implements load.Destination runs the conformance suite, and is in the table of destinations.
+// TestContributeDestination checks that existing destinations follow "Add a destination" in CONTRIBUTING.md. Each
+// folder that implements load.Destination runs the conformance suite, and is in the table of destinations.
 func TestContributeDestination(t *testing.T) {
 	t.Parallel()
 	guide := pages(t)["CONTRIBUTING.md"]

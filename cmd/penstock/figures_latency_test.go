@@ -55,14 +55,14 @@ func (d *distant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.records((page-1)*d.size), d.size*d.pages, d.size, page, d.pages)
 }
 
-// after answers with the page after an id.
+// after responds with the page that follows an id.
 func (d *distant) after(w http.ResponseWriter, id string) {
 	after, _ := strconv.Atoi(id)
 	from := sort.Search(d.size*d.pages, func(i int) bool { return distantID(i) > after })
 	fmt.Fprintf(w, `{"data":[%s],"has_more":%t}`, d.records(from), from+d.size < d.size*d.pages)
 }
 
-// distantID returns the id of a record. Ids have gaps.
+// distantID returns the id of the record at index i. There are gaps between the ids.
 func distantID(i int) int { return 1000 + 500*i + i*i%401 }
 
 func (d *distant) records(from int) string {
@@ -107,8 +107,8 @@ func latencyFigures(t *testing.T, dir string) (out []figure) {
 	return append(out, cursorFigure(t, dir, bin))
 }
 
-// cursorFigure compares how long a list takes by ids and by page numbers. It has 20,000 records, and nothing shows where
-// it ends.
+// cursorFigure compares two ways to read a list of 20,000 records: by ids, starting_after=17, and by page numbers,
+// page=2. By ids, no response says how many pages follow.
 func cursorFigure(t *testing.T, dir, bin string) figure {
 	f := figure{what: "first run, 200 pages by ids, 200 ms, 100/s allowed", base: "the same list by page numbers", unit: "s",
 		ratio: share, reach: "<= 1.4", holds: func(r float64) bool { return r <= 1.4 }}
@@ -132,7 +132,7 @@ func (d *distant) read(t *testing.T, dir, bin string, lists int, more string) (s
 	return d.arrivals[len(d.arrivals)-1].Sub(d.arrivals[0]).Seconds()
 }
 
-// distantConfig writes a configuration. The argument more is what it says of each list, beside the path.
+// distantConfig writes a configuration. The argument more has the settings of each list except its path.
 func distantConfig(t *testing.T, url string, limit, lists int, more string) string {
 	t.Helper()
 	dir := t.TempDir()

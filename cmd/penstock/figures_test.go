@@ -36,12 +36,12 @@ var (
 	rows     = flag.Int("rows", 1_000_000, "with -figures: number of records to load")
 )
 
-// figure is one promise about speed or memory. It compares measurements of penstock with a baseline that ran in the
-// same minutes, and has the required ratio.
+// figure is one promise about speed or memory. It has measurements of penstock, those of a baseline that ran in the
+// same minutes, and the required ratio between them.
 type figure struct {
 	what, base string
 	ours, than []float64 // pairs of measurements: penstock's and the baseline's, in seconds, bytes or counts
-	cpu        []float64 // for a figure of memory: the CPU seconds of penstock's processes, because less memory may cost CPU
+	cpu        []float64 // for a figure of memory: the CPU seconds of penstock's processes, because less memory may need more CPU time
 	unit       string
 	ratio      func(ours, than float64) float64
 	reach      string // the required ratio, for the report
@@ -60,8 +60,8 @@ func (f figure) ratios() []float64 {
 	return ratios
 }
 
-// missed is the verdict on a figure if no pair of measurements reaches the required ratio. If only the median of the
-// pairs misses the ratio, the reason may be noise. So that is another verdict.
+// missed is the verdict on a figure if no pair of measurements reaches the required ratio. If some pair reaches the
+// ratio but the median does not, the reason may be noise, and the verdict is "missed, within noise".
 const missed = "MISSED"
 
 func (f figure) verdict() string {
@@ -408,10 +408,10 @@ func landings(t *testing.T, dir, ndjson string) []landing {
 	}
 }
 
-// installed copies a freshly linked program in small pieces, because otherwise its memory would be overstated. The
-// linker writes the program at once, so the kernel has it in one large piece of the page cache. A process that touches
-// one page of the piece is charged for all of it. With Linux 6.18, `penstock version` takes 77 MB as linked, and 43 MB
-// when the program was read from a disk or copied like this.
+// installed copies a freshly linked program in small pieces. Without the copy, the measured memory would be too high:
+// the linker writes the program at once, so the kernel has it in one large piece of the page cache. If a process
+// touches one page of the piece, the kernel counts the whole piece as its memory. With Linux 6.18, `penstock version`
+// takes 77 MB as linked, and 43 MB if the program was copied like this or read from a disk.
 func installed(t *testing.T, dir, built string) string {
 	t.Helper()
 	from, err := os.Open(built)
@@ -491,7 +491,7 @@ func (l landing) measure(t *testing.T, bin, dir, url string) (figures []figure, 
 	if l.like != "" {
 		figures = slices.Insert(figures, 1, like)
 	}
-	if l.bound > 160 { // not for Postgres, because its server writes the bytes
+	if l.bound > 160 { // not for Postgres, because there the server writes the bytes, not penstock
 		figures = append(figures, bytesAgain)
 	}
 	return figures, median(peak.ours)

@@ -23,8 +23,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// pagesOf serves pages of the same records in three forms: /numbered?page=2, /keyed?starting_after=17, and /array?page=2
-// without anything around the records.
+// pagesOf serves pages of the same records in three forms: /numbered?page=2, /keyed?starting_after=17, and
+// /array?page=2. A response of the last form is an array of records, without an object around it.
 type pagesOf struct {
 	pages [][]byte
 	after map[string]int // the page that follows a key
@@ -72,7 +72,8 @@ func (p *pagesOf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// listConfig writes a configuration that reads the list of contacts without a limit. The argument stream is its entry.
+// listConfig writes a configuration that reads the list of contacts without a limit. The argument stream is the
+// list's entry in the configuration.
 func listConfig(t *testing.T, dir, url, stream string, to target) string {
 	t.Helper()
 	path := filepath.Join(dir, "pipelines.yaml")
@@ -95,7 +96,7 @@ const (
 	byNumber = "path: /numbered, pagination: {type: page, page: page, size: per_page, limit: 1000}"
 )
 
-// workFigures are figures of single jobs.
+// workFigures returns the figures of single tasks.
 func workFigures(t *testing.T, dir, ndjson string) []figure {
 	bin := installed(t, dir, "../../bin/penstock")
 	_, pages := firstRecords(t, ndjson, min(*rows, 200_000), 1000)

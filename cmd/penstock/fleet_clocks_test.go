@@ -19,7 +19,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clockEnv is an environment variable. It has the number of seconds by which the clock of a clocked program is wrong.
+// clockEnv is an environment variable for programs that clocked has built. It has the number of seconds by which
+// their clock is wrong.
 const clockEnv = "PENSTOCK_TEST_CLOCK"
 
 // offsetSource is a file to be added to Go's package time.
@@ -74,7 +75,7 @@ func clocked(t *testing.T) (program string) {
 	return program
 }
 
-// startOff starts a clocked program whose clock is wrong by hours.
+// startOff starts a program that clocked has built. Its clock is wrong by the given number of hours.
 func (r *fleetRig) startOff(program string, hours int, args ...string) *fleetProcess {
 	r.t.Helper()
 	return r.startAs(r.config(), func(c *exec.Cmd) error {
@@ -115,10 +116,10 @@ func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 	return again, until
 }
 
-// Three processes of serve and three workers run. In both groups, one clock is right, one is 5 hours ahead, and one is
-// 5 hours behind. Slots run when they are due by the database's clock. Another worker takes over the unit of a frozen
-// worker. The frozen worker commits nothing afterwards. Parked units are retried in time. The versions of a row are in
-// order, without gaps. Invariants 8, 13, 18
+// Three processes of serve and three workers run. In both groups, one clock is right, one is 5 hours ahead, and one
+// is 5 hours behind. Slots run when they are due by the database's clock. Another worker takes over the unit of a
+// frozen worker. The frozen worker commits nothing afterwards. A unit whose source sent Retry-After is parked, and is
+// retried when that time has come. The versions of a row are in order, without gaps. Invariants 8, 13, 18
 func TestFleetClocksApart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds Go's standard library, and waits for leases to expire")

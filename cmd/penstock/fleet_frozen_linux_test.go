@@ -14,8 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Workers are frozen in the middle of a commit, each at another step, and some have row locks. Another worker takes over
-// their units. When the frozen workers continue, they commit nothing. // Invariants 2, 13
+// Workers are frozen in the middle of a commit, each at another step. Some of them hold row locks. Another worker
+// takes over their units. When the frozen workers continue, they commit nothing. // Invariants 2, 13
 func TestFleetFrozenInCommit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")

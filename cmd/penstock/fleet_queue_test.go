@@ -91,8 +91,8 @@ func TestFleetQueuePages(t *testing.T) {
 	worker.end(t)
 }
 
-// With the times of production, River itself returns a killed worker's units to the queue within a minute. The pages of
-// the queue show that they are retried.
+// With the default lifetime of leases, River, the library of the queue, itself returns a killed worker's units to the
+// queue within a minute. The pages of the queue show that the units are retried.
 func TestFleetRescued(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a lease to run out")
@@ -105,7 +105,7 @@ func TestFleetRescued(t *testing.T) {
 		require.Eventually(t, func() bool { return strings.Contains(w.out.String(), "worker started") }, time.Minute, 20*time.Millisecond)
 	}
 	serve := r.start("serve", "--slots", "0")
-	<-asked // a worker whose source is silent for longer gives the job back to the queue
+	<-asked // the worker must be killed soon: if its source stays silent, the worker itself gives the job back to the queue
 	const holder = "SELECT DISTINCT worker FROM units WHERE source = 'ws001' AND state = 'running'"
 	of := r.text(holder)
 	killed, next := workers[0], workers[1]

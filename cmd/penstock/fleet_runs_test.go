@@ -33,8 +33,8 @@ func (r *fleetRig) slowly(d time.Duration) {
 	}
 }
 
-// watchRuns looks for units of two runs that have not ended, until stop is called. The function stop returns what it has
-// found.
+// watchRuns looks for units of two runs that have not ended, until stop is called. The function stop returns what it
+// has found.
 func (r *fleetRig) watchRuns() (stop func() string) {
 	db, err := pgx.ConnectConfig(r.t.Context(), r.db.Config().Copy())
 	require.NoError(r.t, err)
@@ -67,10 +67,11 @@ func (r *fleetRig) watchRuns() (stop func() string) {
 	}
 }
 
-// Three processes of serve and four workers share a pipeline whose schedule is shorter than its run. Again and again, one
-// of the processes is stopped or killed. Runs never overlap, each run has all of its units, and the tables equal the source.
-// PENSTOCK_TEST_TRIALS is the number of processes that are stopped or killed. By default, one worker is stopped, because
-// others take over the work of a killed process only after half a minute. // Invariant 18
+// Three processes of serve and four workers share a pipeline whose schedule is shorter than its run. Again and again,
+// one of the processes is stopped or killed, and started again. Runs never overlap, each run has all of its units,
+// and the tables equal the source. PENSTOCK_TEST_TRIALS is the number of processes that are stopped or killed. By
+// default, one worker is stopped, because others take over the work of a killed process only after half a minute. //
+// Invariant 18
 func TestFleetRuns(t *testing.T) {
 	kills, workspaces := 1, 3
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
@@ -93,7 +94,7 @@ func TestFleetRuns(t *testing.T) {
 		var i int
 		if n == 0 {
 			i = r.busy(all)
-			all[i].end(t) // its units go on at once in another process
+			all[i].end(t) // another process continues its units at once
 		} else { // a unit fails if its worker is killed too often in a row
 			time.Sleep(time.Second + rand.N(2*time.Second))
 			i = rand.N(len(kinds))
@@ -134,8 +135,8 @@ func (r *fleetRig) busy(all []*fleetProcess) (index int) {
 	return index
 }
 
-// apart checks that the runs in the state database do not overlap, and that each has the number of units, all of them
-// complete.
+// apart checks that the runs in the state database do not overlap, and that each run has the given number of units,
+// all of them complete.
 func (r *fleetRig) apart(units int) {
 	t := r.t
 	t.Helper()
@@ -146,11 +147,11 @@ func (r *fleetRig) apart(units int) {
 	require.Empty(t, r.text("SELECT string_agg(concat_ws(' ', run, status, error), E'\n') FROM runs WHERE status NOT IN ('complete', 'stopped')"))
 	require.Equal(t, "0", r.text("SELECT count(*) FROM runs WHERE status = 'running'"))
 	require.NotEqual(t, "0", r.text("SELECT count(*) FROM slots WHERE state = 'skipped' AND cause = 'still busy'"), "the schedule is shorter than the run")
-	require.Equal(t, "0", r.text("SELECT count(*) FROM slots WHERE cause = 'locked'"), "a slot whose run is refused later")
+	require.Equal(t, "0", r.text("SELECT count(*) FROM slots WHERE cause = 'locked'"), "no slot's run may be refused because of a lock")
 }
 
-// sameRuns checks that the state, the destinations and `penstock runs` have the same runs, one row for each, and that
-// none seems to be running after a clean stop.
+// sameRuns checks that the state, the destinations and `penstock runs` have the same runs, with one row for each run.
+// After a clean stop, no run may be shown as running.
 func (r *fleetRig) sameRuns() {
 	t := r.t
 	t.Helper()
@@ -183,5 +184,5 @@ func (r *fleetRig) sameRuns() {
 		again = append(again, r.text(fmt.Sprintf("SELECT string_agg(a ->> 'status', ' ') FROM ws_%s._penstock_runs, json_array_elements(counts::json -> 'attempts') a", name)))
 	}
 	t.Logf("attempts at sources: %q", again)
-	require.Contains(t, strings.Join(again, " "), " complete", "the runs of processes that were stopped or killed go on")
+	require.Contains(t, strings.Join(again, " "), " complete", "another process must have completed a run whose process was stopped or killed")
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Six workspaces hang. They use up the worker's only slot, and then its additional slots. After a while the worker puts
-// off their units, so that it can read the seventh workspace. The worker reads the six workspaces when they answer.
-// Invariant 15
+// Six workspaces hang. They use up the worker's only slot, and then its additional slots. After a while the worker
+// postpones their units, so that it can read the seventh workspace. When the six workspaces answer, the worker reads
+// them too. Invariant 15
 func TestFleetSilentSources(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for pauses")
@@ -19,7 +19,7 @@ func TestFleetSilentSources(t *testing.T) {
 	free := make(chan struct{})
 	release := sync.OnceFunc(func() { close(free) })
 	t.Cleanup(release)
-	for _, name := range r.made[:6] { // more than the worker's slots, which are four with the additional ones
+	for _, name := range r.made[:6] { // more than the worker's four slots: one, and three additional ones
 		r.odd[name] = func(rw http.ResponseWriter, q *http.Request) {
 			select {
 			case <-free:

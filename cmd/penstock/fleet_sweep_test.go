@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweepRig is a fleet with two pipelines. The pipeline all reads every stream of all workspaces into shared tables, once.
-// The pipeline beat is due every five seconds.
+// sweepRig is a fleet with two pipelines. The pipeline named all reads every stream of all workspaces into shared
+// tables, once. The pipeline named beat is due every five seconds.
 type sweepRig struct {
 	*fleetRig
 	to postgresTarget
@@ -61,9 +61,9 @@ serve: {listen: 127.0.0.1:0}
 	return r
 }
 
-// Two processes of serve and four workers, on one state database, read every stream of many workspaces. Again and again,
-// one of the processes is killed at random. PENSTOCK_TEST_TRIALS is the number of kills. It is also the number of
-// workspaces, from 6 to 200.
+// Two processes of serve and four workers, on one state database, read every stream of many workspaces. Again and
+// again, one of the processes is killed at random. PENSTOCK_TEST_TRIALS is the number of kills. There are as many
+// workspaces as kills, but at least 6 and at most 200.
 func TestFleetKilled(t *testing.T) {
 	kills, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS"))
 	if err != nil {
@@ -148,7 +148,8 @@ func (r *sweepRig) ledger() {
 }
 
 // tables checks that every table equals the platform's records, and that each row was written once. There are three
-// platforms. For each, tables compares one workspace value by value, and the others by the hashes of their rows.
+// platforms. For each platform, tables compares one workspace value by value, and the others by the hashes of their
+// rows.
 func (r *sweepRig) tables() {
 	t := r.t
 	t.Helper()

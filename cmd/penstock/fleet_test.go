@@ -108,8 +108,8 @@ func (r *fleetRig) text(sql string) (text string) {
 	return text
 }
 
-// until waits until a query of the state database returns want. If it never does, until fails the test and logs
-// everything that may explain it.
+// until waits until a query of the state database returns want. If the query does not return want in time, until
+// fails the test and logs everything that may explain the failure.
 func (r *fleetRig) until(sql, want string) {
 	r.t.Helper()
 	if assert.Eventually(r.t, func() bool { return r.text(sql) == want }, 5*time.Minute, 20*time.Millisecond, "%s", sql) {

@@ -56,14 +56,14 @@ func (p *fleetProcess) metrics(t *testing.T, want map[string]float64) {
 	}
 }
 
-// quickLife starts a process whose leases are so short that it waits for its state for less than a second.
+// quickLife starts a process with leases of 200 ms. Such a process waits less than a second for its state database.
 func quickLife(c *exec.Cmd) error {
 	c.Env = append(os.Environ(), lifeEnv+"=200ms")
 	return c.Start()
 }
 
-// The queue of a fleet fills and empties, and the metrics of serve and worker follow it. A worker that is stopped in the
-// middle of a unit gives the unit back at once, and another worker completes it. SIGHUP makes a worker read its
+// The queue of a fleet fills and empties, and the metrics of serve and worker show that. A worker that is stopped in
+// the middle of a unit gives the unit back at once, and another worker completes it. SIGHUP makes a worker read its
 // configuration again.
 func TestWorkerIsOperated(t *testing.T) {
 	t.Parallel()
@@ -101,8 +101,8 @@ func TestWorkerIsOperated(t *testing.T) {
 }
 
 // A worker and serve wait for a state database that does not answer when they start. A worker answers health requests
-// meanwhile. Its log says when the database answers again. After a limited time, both exit with 75, and blame nothing
-// in the configuration.
+// meanwhile. Its log says when the database answers again. After a limited time, both exit with 75, and their
+// messages do not point to the configuration.
 func TestWorkerAwaitsState(t *testing.T) {
 	t.Parallel()
 	r := newFleet(t, 1, "@every 1h")
@@ -121,7 +121,7 @@ func TestWorkerAwaitsState(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return strings.Contains(waiting.out.String(), "the state database does not answer") }, time.Minute, 5*time.Millisecond, "%s", waiting.out)
 	require.Eventually(t, func() bool { return strings.Contains(daemon.out.String(), "the state database does not answer") }, time.Minute, 5*time.Millisecond, "%s", daemon.out)
-	require.NoError(t, daemon.Process.Signal(syscall.SIGHUP), "it reloads later, and does not end")
+	require.NoError(t, daemon.Process.Signal(syscall.SIGHUP), "SIGHUP must not end serve; serve reads the configuration later")
 	r.server.Resume()
 	require.Eventually(t, func() bool { code, _ := waiting.get(t, "/readyz"); return code == http.StatusOK }, time.Minute, 10*time.Millisecond, "%s", waiting.out)
 	require.Contains(t, waiting.out.String(), "the state database answers again")

@@ -19,8 +19,8 @@ import (
 type follower struct {
 	root, child string
 	seen        string            // latest _penstock_synced_at read so far, as the engine formats it
-	rows        map[string]string // by id: hash and tombstone
-	parts       map[string]string // of the child table, by parent and index: hash
+	rows        map[string]string // hash and tombstone of each row, by id
+	parts       map[string]string // hash of each row of the child table, by parent and index
 	reads       int               // number of reads that returned rows
 }
 

@@ -18,7 +18,8 @@ import (
 // healthTime is the timeout of the health request.
 const healthTime = 4 * time.Second
 
-// printHealth prints the health of this configuration's daemon. It fails if the daemon is not healthy or does not respond.
+// printHealth prints the health of this configuration's daemon. It fails if the daemon is not healthy or does not
+// respond.
 func printHealth(ctx context.Context, a *app) error {
 	c, err := a.open.LoadDestinations()
 	if err != nil {

@@ -33,8 +33,8 @@ func joined(n int, format string) string {
 	return b.String()
 }
 
-// In each of these bodies except the first, one record could take unbounded memory or time. All three records are loaded,
-// and no value of the hostile record is lost. // Invariants 6, 11 and 15
+// In each of these bodies except the first, one record could take unbounded memory or time. All three records are
+// loaded, and no value of the hostile record is lost. // Invariants 6, 11 and 15
 func TestHostileBodiesTakeBoundedMemory(t *testing.T) {
 	if args := os.Getenv(measuredEnv); args != "" {
 		measure(t, strings.Fields(args))

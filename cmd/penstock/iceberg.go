@@ -42,8 +42,9 @@ func icebergMissing() string {
 	return "built without the tag iceberg; `make build TAGS=duckdb_arrow,iceberg` sets it"
 }
 
-// openIceberg opens iceberg:FOLDER or iceberg:s3://BUCKET/PREFIX. The options are those of a Parquet lake, and those of
-// [iceberg.Options.Settings]: catalog=sqlite:PATH, catalog=https://… and so on. The destination's schema is the namespace.
+// openIceberg opens iceberg:FOLDER or iceberg:s3://BUCKET/PREFIX. The options are those of a Parquet lake, and those
+// of [iceberg.Options.Settings], such as catalog=sqlite:PATH or catalog=https://…. The destination's schema is the
+// namespace.
 func openIceberg(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	path, query := open.FilePath(d)
 	o := iceberg.Options{Options: parquet.Options{Path: path, Log: opener.Log, Step: opener.Step}, Namespace: d.Schema}

@@ -236,8 +236,8 @@ func existing(file string, needed bool) ([]byte, error) {
 	return data, nil
 }
 
-// catalogueAndOrigins returns the catalogue, and the base URLs in the configuration. If the configuration cannot be read, there are
-// no base URLs.
+// catalogueAndOrigins returns the catalogue, and the base URLs in the configuration. If the configuration cannot be
+// read, origins is empty.
 func catalogueAndOrigins(a *app) (catalogue []schemas.Stream, origins []string, err error) {
 	cat, err := schemas.Load()
 	if err != nil {

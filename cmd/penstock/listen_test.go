@@ -50,8 +50,8 @@ pipelines: {all: {from: main, to: lake, streams: [crm.leads]}}
 state: %[1]s/state
 `
 
-// TestServeTLS: the daemon uses its certificate, and serves no page without TLS. Cookies are only for TLS, and `penstock
-// status --health` uses TLS.
+// TestServeTLS: the daemon uses its certificate, and serves no page without TLS. Cookies are only for TLS, and
+// `penstock status --health` uses TLS.
 func TestServeTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -123,8 +123,8 @@ func TestServeSocket(t *testing.T) {
 	require.FileExists(t, path)
 }
 
-// TestServeAudit: the use of a wrong token is in the audit log and in the metrics. A token with the role metrics can read
-// only metrics.
+// TestServeAudit: the use of a wrong token is in the audit log and in the metrics. A token with the role metrics can
+// read only metrics.
 func TestServeAudit(t *testing.T) {
 	dir := t.TempDir()
 	const owner, scraper = "owner-token-0123456789", "scraper-token-0123456789"

@@ -1,8 +1,8 @@
 // Penstock reads every readable endpoint of a business platform's REST API and loads it as typed tables into a
 // database. Data and cursor are committed together.
 //
-// Each verb of the command line is a file in this folder. This package has what users see: flags, tables, progress,
-// messages and exit codes. Other packages do the work.
+// A verb is a command of penstock, such as sync. Each verb is a file in this folder. This package has what users see:
+// flags, tables, progress, messages and exit codes. Other packages do the work.
 package main
 
 import (

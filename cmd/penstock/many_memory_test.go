@@ -23,8 +23,9 @@ const (
 	slack     = 1 << 20
 )
 
-// TestManySourcesMemory compares a run over few workspaces with a run over many. It measures the memory of each run when
-// only the last workspace is left to read. The memory must hardly depend on the number of sources. // Invariant 6
+// TestManySourcesMemory compares a run over few workspaces with a run over many. It measures the memory of each run
+// when only the last workspace is left to read. The memory must hardly depend on the number of sources. // Invariant
+// 6
 func TestManySourcesMemory(t *testing.T) {
 	few, many := 4, 28
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
@@ -68,8 +69,7 @@ func (w *worlds) inHand(t *testing.T) (h memoryUse) {
 	return h
 }
 
-// ends is an output that discards what is written, and counts lines. When it has counted as many lines as left says, it
-// closes the channel done.
+// ends is an io.Writer that discards the text and counts its lines. After left lines, it closes the channel done.
 type ends struct {
 	mu   sync.Mutex
 	left int

@@ -17,8 +17,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// lineCount is an output that stores what is written, and counts lines. When it has counted as many lines as left says,
-// it calls the function done.
+// lineCount is an io.Writer that stores the text and counts its lines. After left lines, it calls the function done.
 type lineCount struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -37,8 +36,8 @@ func (l *lineCount) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// TestManySourcesSilent lets two thirds of the workspaces hang. These are more than a run reads at the same time. The run
-// still reads all other workspaces.
+// TestManySourcesSilent lets two thirds of the workspaces hang: more workspaces than a run reads at the same time.
+// The run still reads all others.
 func TestManySourcesSilent(t *testing.T) {
 	t.Parallel()
 	w := newWorlds(t, 90)
@@ -61,7 +60,7 @@ func TestManySourcesSilent(t *testing.T) {
 	require.NoError(t, err)
 	lines := strings.Split(string(text), "\n")
 	for i, line := range lines {
-		if name, _, _ := strings.Cut(strings.TrimSpace(line), ":"); slices.Contains(hang, name) { // own keys, because otherwise all workspaces would share one rate limit
+		if name, _, _ := strings.Cut(strings.TrimSpace(line), ":"); slices.Contains(hang, name) { // separate keys for these workspaces: with one key, all workspaces would share a rate limit
 			lines[i] = strings.ReplaceAll(line, "sandbox_readonly", name)
 		}
 	}

@@ -170,8 +170,8 @@ func TestVerbsOfSeparateSources(t *testing.T) {
 	require.Len(t, w.told(t, "query", "--source", "ws001", "SELECT count(*) AS n FROM crm_lead_stages"), 1)
 }
 
-// TestBrokenDestination: one of three destinations is broken, and nothing was loaded into another. Verbs that show all of
-// them show what they can read, and then fail. They do not fail because of the one that has nothing.
+// TestBrokenDestination: one of three destinations is broken, and another is still empty. Verbs that show all
+// destinations print what they can read, and then fail with an error about the broken destination only.
 func TestBrokenDestination(t *testing.T) {
 	w := newWorlds(t, 1)
 	w.configure(t, `"sqlite://`+w.dir+`/good.db"`, "ws000", `["crm.leads"]`)

@@ -19,8 +19,8 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// worlds are the platforms of many workspaces, each at its own path of one server. There are three platforms:
-// workspaces 0, 3, 6 and so on have the records of the first, workspaces 1, 4, 7 of the second.
+// worlds is a server with many workspaces, each at its own path. The workspaces use three platforms in turn: ws000
+// and ws003 have the records of the first platform, ws001 and ws004 those of the second.
 type worlds struct {
 	all  []*sandbox.Server
 	odd  map[string]http.HandlerFunc // replaces the handler of a workspace
@@ -90,7 +90,7 @@ func (w *worlds) penstock(t *testing.T, args ...string) (code int, stdout, stder
 	return code, out.String(), errs.String()
 }
 
-// ids returns the keys of a table's rows that are not deleted, by source, read with `query`.
+// ids runs `query` and returns, by source, the keys of the table's rows that are not deleted.
 func (w *worlds) ids(t *testing.T, table string) map[string]map[string]int {
 	t.Helper()
 	code, out, errs := w.penstock(t, "query", "--json", "SELECT _penstock_source AS source, TRIM(CAST(id AS char(64))) AS id FROM "+table+" WHERE _penstock_deleted_at IS NULL")
@@ -173,8 +173,8 @@ func testManySources(t *testing.T, to target) {
 	w.holds(t, "sales_invoices", "sales.invoices")
 }
 
-// TestListedSources makes sources from the rows of a file, from the output of a command, and from a query,
-// each with a secret; one source lacks its secret.
+// TestListedSources makes sources from the rows of a file, from the output of a command, and from a query. Each
+// source needs a secret, and one source lacks it.
 func TestListedSources(t *testing.T) {
 	w := newWorlds(t, 4)
 	w.odd["ws002"] = func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusForbidden) }
@@ -231,7 +231,7 @@ state: %[3]s/state
 	require.Contains(t, errs, "chmod 600")
 }
 
-// TestSourcesWithSeparateDestinations gives each source a separate destination, as a single source has.
+// TestSourcesWithSeparateDestinations gives each source a separate destination.
 func TestSourcesWithSeparateDestinations(t *testing.T) {
 	w := newWorlds(t, 3)
 	for _, to := range []string{
@@ -290,7 +290,7 @@ func testViewsOfManySources(t *testing.T, to target) {
 	_, sqlite := to.(sqliteTarget)
 	_, mysql := to.(mysqlTarget)
 	streams := `["sales.invoices", "hr.employees", "hr.branches", "hr.departments"]`
-	if sqlite || mysql { // views cannot run there, so any table will do
+	if sqlite || mysql { // views cannot run there, so one small table is enough
 		streams = `["hr.branches"]`
 	}
 	w.configure(t, `"`+to.url()+`"`, `"*"`, streams)

@@ -36,8 +36,8 @@ func openMySQL(_ context.Context, opener *open.Opener, d config.Destination) (lo
 	return db, nil
 }
 
-// dialMySQL prepares a destination at a URL like mysql://user:password@host/database. The URL may have our own option
-// wait_lock=30s.
+// dialMySQL prepares a destination at a URL like mysql://user:password@host/database. The URL may have penstock's
+// option wait_lock=30s.
 func dialMySQL(opener *open.Opener, d config.Destination) (*mysql.DB, error) {
 	o := mysql.Options{Database: d.Schema, Step: opener.Step}
 	base, query, _ := strings.Cut(d.URL.Reveal(), "?")

@@ -15,10 +15,10 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// TestUnchangedNights: many workspaces share the tables of one schema, and nothing changes. Each night stays within the
-// bounds of an unchanged run. With all streams, each night adds less than 83 kB of bookkeeping for each workspace: 1 MB for
-// twelve. The short form has 3 nights of 2 workspaces with few streams. PENSTOCK_TEST_TRIALS sets another number of nights,
-// of 12 workspaces.
+// TestUnchangedNights: many workspaces share the tables of one schema. Each night has one run, and nothing has
+// changed. Each run stays within the bounds of an unchanged run. With all streams, each run adds less than 83 kB of
+// bookkeeping for each workspace, or 1 MB for twelve workspaces. The short form has 3 nights and 2 workspaces with
+// few streams. With PENSTOCK_TEST_TRIALS, there are that many nights, and 12 workspaces.
 func TestUnchangedNights(t *testing.T) {
 	if os.Getenv(pgtest.Env) != "" {
 		t.Skip("counting statements needs a server of the test's own")
@@ -30,7 +30,8 @@ func TestUnchangedNights(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
 		nights, workspaces = n, 12
 	}
-	// After a checkpoint, the server would write whole pages to the WAL.
+	// There must be no checkpoint during the test, because after a checkpoint the server writes whole pages to the
+	// WAL.
 	to := newPostgresTarget(t, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=20000", "checkpoint_timeout=1d")
 	w := newWorlds(t, workspaces)
 	w.configure(t, to.url(), `"*"`, unchangedStreams())
@@ -55,8 +56,8 @@ func TestUnchangedNights(t *testing.T) {
 	require.Less(t, bookkeepingBytes(t, c)-before, nights*streams*perStream+lastPages)
 }
 
-// bookkeepingBytes returns the size of penstock's own tables. It vacuums them before, as a server does by itself from time
-// to time.
+// bookkeepingBytes returns the size of penstock's own tables. It vacuums the tables first, as a server does by itself
+// from time to time.
 func bookkeepingBytes(t *testing.T, c *pgx.Conn) int {
 	t.Helper()
 	for _, table := range []string{"state", "runs", "certificates", "rejects", "conventions", "parents", "schema"} {

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// writeTo calls write with the named file, or with stdout if name is "". An existing file keeps its content until the new
-// content is complete. It also keeps its mode. The mode of a new file depends on the user's umask.
+// writeTo calls write with the named file, or with stdout if name is "". An existing file keeps its content until the
+// new content is complete. It also keeps its mode. The mode of a new file depends on the user's umask.
 func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	if name == "" {
 		return write(a.out)
@@ -20,9 +20,9 @@ func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	return replaceWith(name, 0o666&^a.umask, write)
 }
 
-// replaceFile replaces the content of a configuration file atomically, and keeps its mode. If name is a symbolic link, the
-// link stays, and the file that it points to is replaced. Only the owner can read a new file, because it may contain
-// secrets.
+// replaceFile replaces the content of a configuration file atomically, and keeps its mode. If name is a symbolic
+// link, the link stays, and the file that it points to is replaced. Only the owner can read a new file, because it
+// may contain secrets.
 func replaceFile(name string, data []byte) error {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real

@@ -38,9 +38,9 @@ func (r *fleetRig) startOn(name string, args ...string) *fleetProcess {
 	return p
 }
 
-// TestFleetOwner: workers run on two hosts, alpha and beta. Alpha is the first to write to a lake, so only alpha executes
-// units that write to it. After `state own` on beta, only beta executes them. The hosts are namespaces with their own
-// names.
+// TestFleetOwner: workers run on two hosts, alpha and beta. Alpha is the first to write to a lake, so only alpha
+// executes units that write to it. After `state own` on beta, only beta executes them. The hosts are namespaces with
+// their own names.
 func TestFleetOwner(t *testing.T) {
 	t.Parallel()
 	if !mayRename() {

@@ -39,8 +39,8 @@ func (p *platform) on(t *testing.T, h open.Host, args ...string) (code int, out 
 	return code, all.String()
 }
 
-// TestOwner: a file belongs to the host that wrote it first. Commands on other hosts refuse to use the file, until `state
-// own` makes one of these hosts its owner.
+// TestOwner: a file belongs to the host that wrote it first. Commands on other hosts refuse to use the file, until
+// `state own` makes one of these hosts its owner.
 func TestOwner(t *testing.T) {
 	alpha, beta := open.Host{Name: "alpha", Machine: "1"}, open.Host{Name: "beta", Machine: "1"}
 	for kind, to := range map[string]target{"duckdb": duckTarget{t.TempDir()}, "parquet": parquetTarget{t.TempDir()}} {
@@ -74,8 +74,8 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestOwnerFirst: if several hosts want to write for the first time at once, one of them becomes the owner. The others
-// refuse.
+// TestOwnerFirst: if several hosts write for the first time at once, one host becomes the owner. On the others, the
+// command refuses to write.
 func TestOwnerFirst(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, parquetTarget{t.TempDir()})
 	p.sharedState(t)

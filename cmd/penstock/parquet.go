@@ -85,8 +85,8 @@ func askLake(ctx context.Context, r *open.Reader) (open.Querier, error) {
 	return over(ctx, files, views)
 }
 
-// over opens a DuckDB with a table for each entry of files, and with the views. If a table and a view have the same
-// name, over leaves out the view.
+// over opens a DuckDB database with a table for each entry of files, and with the views. If a table and a view have
+// the same name, over leaves out the view.
 func over(ctx context.Context, files map[string][]string, views map[string]string) (open.Querier, error) {
 	for name := range views {
 		if files[name] != nil {

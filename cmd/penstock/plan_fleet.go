@@ -89,8 +89,8 @@ func planFleet(f forecast.Forecast, families [][]string, w fleetFlags, within ti
 	return p, nil
 }
 
-// rateOf returns the requests per second of one workspace. Streams of one credential are a lane. All lanes are
-// read in parallel, so the slowest lane decides.
+// rateOf returns the requests per second of one workspace. All streams of one credential form a lane. A run reads the
+// lanes in parallel, so it takes as long as the slowest lane.
 func rateOf(f forecast.Forecast) float64 {
 	lanes := map[string]float64{}
 	last := 1e-3

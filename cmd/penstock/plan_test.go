@@ -34,8 +34,8 @@ func (p *platform) synced(t *testing.T) float64 {
 	return float64(p.Stats().Requests - before)
 }
 
-// TestPlanForecastsRuns: before the first run, plan forecasts at least half and at most twice the requests, with few
-// requests of its own. Before the second run, it is right to a tenth.
+// TestPlanForecastsRuns: before the first run, plan itself sends few requests. It forecasts at least half and at most
+// twice the requests of the run. Before the second run, the forecast is wrong by at most a tenth.
 func TestPlanForecastsRuns(t *testing.T) {
 	t.Parallel()
 	scales := []int{1, 10}
@@ -64,7 +64,8 @@ func TestPlanForecastsRuns(t *testing.T) {
 	}
 }
 
-// TestPlanOfAnUnreachableSource: plan forecasts although it cannot look at the lists, and says that it knows nothing.
+// TestPlanOfAnUnreachableSource: if plan cannot reach the source, it still prints a forecast, and says that it knows
+// nothing about the lists.
 func TestPlanOfAnUnreachableSource(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, sandbox.Options{}, `["crm.leads", "sales.invoices", "sales.invoice"]`, duckTarget{t.TempDir()})

@@ -31,7 +31,7 @@ func postgresKind(scheme string) open.Kind {
 	}
 }
 
-// openPostgres opens the database at a libpq URL. The URL may also have our own options: json=json, wait=1m and
+// openPostgres opens the database at a libpq URL. The URL may also have penstock's options: json=json, wait=1m and
 // wait_lock=10s.
 func openPostgres(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	db, err := dialPostgres(ctx, opener, d)

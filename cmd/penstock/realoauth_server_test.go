@@ -356,7 +356,7 @@ func (h *home) signIn(t *testing.T) {
 	t.Helper()
 	_, code, out := h.login(accept)
 	require.Equal(t, failure.ExitDone, code, out)
-	code, out = h.run("sync", "--stream", "real.people0") // the API knows the token from now on
+	code, out = h.run("sync", "--stream", "real.people0") // the API sees the token, so that expire applies to it
 	require.Equal(t, failure.ExitDone, code, out)
 }
 

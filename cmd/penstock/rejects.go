@@ -46,7 +46,7 @@ type rejectCount struct {
 	Records  int64  `json:"records"`  // rejected records, which are not in the table
 	Values   int64  `json:"values"`   // rejected values of records that are in the table
 	Accepted int64  `json:"accepted"` // how many of these records and values a user has accepted
-	Resolved int64  `json:"resolved"` // how many later runs have stored; the other fields do not count these
+	Resolved int64  `json:"resolved"` // how many rejects a later run has stored; the other fields do not count them
 }
 
 func countRejects(ctx context.Context, a *app, d *open.Reader) error {

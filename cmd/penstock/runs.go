@@ -126,7 +126,7 @@ func printRun(a *app, l runlist.List, parts []runlist.Table) error {
 	return nil
 }
 
-// withReasons replaces the column of witnesses, which is for programs, by the reasons of the verdicts.
+// withReasons replaces the column of witnesses, which only programs need, with the reasons of the verdicts.
 func withReasons(t render.Answer) render.Answer {
 	i := slices.IndexFunc(t.Columns, func(f arrow.Field) bool { return f.Name == "witnesses" })
 	if i < 0 {

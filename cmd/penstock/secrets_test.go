@@ -27,8 +27,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// gossip is a proxy in front of the sandbox. It records every secret that passes. It answers some requests itself, and
-// puts all recorded secrets into every part of the response.
+// gossip is a proxy in front of the sandbox. It records every secret that passes. It answers some requests itself,
+// and puts the secrets of the current process into every part of the response.
 type gossip struct {
 	behind http.Handler
 
@@ -88,7 +88,7 @@ func (g *gossip) note(secrets ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range secrets {
-		if len(s) > len(sandbox.LoginPassword) && // which is a word in many addresses
+		if len(s) > len(sandbox.LoginPassword) && // the password is a word in many addresses, so it is not recorded
 			!strings.HasPrefix(s, "Basic ") {
 			g.heard[s], g.now[s] = true, true
 		}
@@ -135,7 +135,8 @@ func shapes(secret string) []string {
 	}
 }
 
-// kinds are the secrets of the configuration, one of each kind except the password. That is a word in many addresses.
+// kinds has one secret of each kind in the configuration. It does not have the password, which is a word in many
+// addresses.
 var kinds = map[string]string{
 	"CANARY_KEY": sandbox.ReadOnlyKey, "CANARY_TOKEN": sandbox.ReadOnlyToken, "CANARY_WL": sandbox.WhiteLabelToken + "_canary",
 	"CANARY_CLIENT": sandbox.OAuthSecret, "CANARY_MASK": "mask-canary-0123456789", "CANARY_HOOK": "whsec_canary_0123456789",
@@ -192,8 +193,7 @@ func troubles() []string {
 	return all
 }
 
-// No secret of any kind leaks, whatever goes wrong: not to the output, not to a table, and not to a file. Only
-// the token files have secrets.
+// Whatever goes wrong, no secret leaks to the output, to a table or to a file. Only the token files contain secrets.
 func TestNoSecretEscapes(t *testing.T) {
 	platform, err := sandbox.New(sandbox.Options{NoLimits: true})
 	require.NoError(t, err)

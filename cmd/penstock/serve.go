@@ -162,7 +162,7 @@ func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []conf
 	x := a.executor(c)
 	sp.Run = func(ctx context.Context, o serve.RunRequest) (pipeline.Report, error) {
 		r := execute.Run{Conf: c, Pipeline: p, Sources: p.From, Streams: o.Streams, Options: o.Options, ID: o.Run}
-		if w != nil && o.Options == (pipeline.Options{}) { // a unit cannot have options
+		if w != nil && o.Options == (pipeline.Options{}) { // workers execute units, and a unit cannot have options
 			return dispatch(ctx, w, r)
 		}
 		r.Show = func(opened *open.Run) (func(pipeline.Event), func()) {

@@ -34,8 +34,8 @@ pipelines:
   two: {from: main, to: lake, streams: ["crm.*"]}
 `
 
-// Two pipelines that run in one process at the same time share one budget of requests, so the server refuses none
-// of them. // Invariant 4
+// Two pipelines that run in one process at the same time share one budget of requests, so the server refuses no
+// request. // Invariant 4
 func TestServeGoverned(t *testing.T) {
 	platform, err := sandbox.New(sandbox.Options{AppRate: sandbox.Rate{Requests: 5, Window: time.Second}})
 	require.NoError(t, err)
@@ -81,8 +81,8 @@ pipelines: {all: {from: main, to: warehouse, streams: [v2.contacts], schedule: {
 serve: {listen: "127.0.0.1:0"}
 `
 
-// A change that a webhook announces is in the table without a run. While the configuration is read again, valid
-// or not, no delivery is refused.
+// A change that a webhook announces is in the table without a run. While the daemon reads its configuration again, it
+// refuses no delivery, even if the new configuration is invalid.
 func TestServeWebhooks(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t, "@yearly")
@@ -118,7 +118,7 @@ func TestServeWebhooks(t *testing.T) {
 	require.Equal(t, 3, s.Acknowledged, "%+v", s)
 	require.Zero(t, s.Refused+s.GivenUp, "%+v", s)
 	runs := d.run("runs", "--json")
-	require.Equal(t, 1, strings.Count(runs, "\n"), "nothing was read as a whole: %s\n%s", runs, d.out)
+	require.Equal(t, 1, strings.Count(runs, "\n"), "the webhooks must not cause a run: %s\n%s", runs, d.out)
 }
 
 // run runs a verb to its end and returns what it prints.

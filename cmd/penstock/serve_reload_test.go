@@ -43,7 +43,7 @@ state: %s
 	d := serveIn(t, dir, conf+`serve: {listen: "127.0.0.1:0"}`)
 	require.Equal(t, http.StatusForbidden, d.asked(t, "/", "penstock.example.org"))
 	for _, path := range []string{"/healthz", "/readyz"} {
-		require.Equal(t, http.StatusOK, d.asked(t, path, "10-0-0-7.cluster.local"), "probes come by any name")
+		require.Equal(t, http.StatusOK, d.asked(t, path, "10-0-0-7.cluster.local"), "probes may use any host name")
 	}
 	again := func(text string) {
 		t.Helper()

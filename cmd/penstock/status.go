@@ -69,8 +69,8 @@ func printStatus(ctx context.Context, a *app, to open.Selection) error {
 	return err // what could be read is shown
 }
 
-// streamStatuses returns for every stream the time of its cursor, its newest certificate, and why the last run did not complete
-// it.
+// streamStatuses returns, for every stream, the time of its cursor, its newest certificate, and why the last run did
+// not complete it.
 func streamStatuses(ctx context.Context, d *open.Reader) (out render.Answer, err error) {
 	newest, err := history.NewestCertificates(ctx, d, append(statusColumns, "witnesses"))
 	if err != nil {

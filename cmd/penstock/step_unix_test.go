@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// signalAt returns a function for [app] that is called at each step of a commit. With spec "list", it prints each
-// step. With spec STEP:N or STEP:N:STOP, at the Nth time of that step, it kills the process, as a power cut
-// would, or stops it.
+// signalAt returns a function for [app] that is called at each step of a commit. With spec "list", the function
+// prints each step. With spec STEP:N, it kills the process when that step comes for the Nth time, as a power cut
+// would. With spec STEP:N:STOP, it stops the process at that time.
 func signalAt(spec string) func(string) error {
 	var mu sync.Mutex
 	if spec == "list" {

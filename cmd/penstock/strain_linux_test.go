@@ -218,7 +218,7 @@ func TestSlowClients(t *testing.T) {
 	back := time.Since(begun)
 	close(stop)
 	all.Wait()
-	t.Logf("%d slow clients, %d cut off; %d authentic deliveries, p50 %s, p99 %s; descriptors %d, %d amid them, back %s after the first",
+	t.Logf("%d slow clients, %d cut off; %d authentic deliveries, p50 %s, p99 %s; descriptors: %d before, %d during the test, freed %s after the first client",
 		clients, gone.Load(), len(took), took[len(took)/2], took[len(took)*99/100], baseline, peak, back.Round(100*time.Millisecond))
 	code, _ := d.end(syscall.SIGTERM)
 	require.Equal(t, 143, code, d.out)

@@ -35,7 +35,7 @@ type entry struct {
 	name  string
 	match *regexp.Regexp
 	mode  string // "" if the row has none
-	found bool   // or the row says that the file may be absent
+	found bool   // whether the name exists; also true if the row says that the file may be absent
 }
 
 // mayBeAbsent marks the rows of files that exist only at times.

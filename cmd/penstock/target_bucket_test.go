@@ -29,8 +29,8 @@ type bucketTarget struct {
 	kept   map[string]keptObject
 }
 
-// bucketState is the content of the server. Requests of a killed process go to the old content, and do not change
-// the new one.
+// bucketState is the content of the server. Each reset makes a new one. Late requests of a killed process go to the
+// old content, and do not change the new content.
 type bucketState struct {
 	backend *s3mem.Backend
 	serve   http.Handler

@@ -91,8 +91,8 @@ func (w *warehouse) count(t *testing.T, query string) int64 {
 
 func (w *warehouse) exists(table string) bool { return len(w.tables[table]) > 0 }
 
-// facts has the cells of one row, except nulls, by the pointer of the source field. Each cell has a form in which equal
-// values are equal strings.
+// facts has the cells of one row, except nulls. The key is the JSON pointer of the source field. Equal values are
+// equal strings.
 type facts map[string]string
 
 func (f facts) String() string {
@@ -173,7 +173,7 @@ func (w *warehouse) rows(t *testing.T, table, key string) ([]facts, []string) {
 	return all, keys
 }
 
-// stored returns the comparable form of a cell.
+// stored returns a cell in the form that facts needs: equal values are equal strings.
 func (c column) stored(t *testing.T, v string) string {
 	t.Helper()
 	switch {
@@ -205,7 +205,7 @@ func (c column) stored(t *testing.T, v string) string {
 	return strings.ToLower(c.typ) + " " + v
 }
 
-// wanted returns the comparable form of v, a value of the source, for a column of c's type.
+// wanted returns the string that facts should have for v, a value of the source, in a column of c's type.
 func (c column) wanted(t *testing.T, v any, raw string) string {
 	t.Helper()
 	if c.typ == "JSON" {

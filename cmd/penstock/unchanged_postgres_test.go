@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// TestUnchangedRunIsCheap: a run in which no record has changed needs few statements, few commits and little WAL in
-// Postgres. But rows that a user deleted by hand are loaded again. The short form has few streams.
+// TestUnchangedRunIsCheap: if no record has changed, a run needs few statements, few commits and little WAL in
+// Postgres. It still loads rows again that a user has deleted by hand. The short form has few streams.
 func TestUnchangedRunIsCheap(t *testing.T) {
 	if os.Getenv(pgtest.Env) != "" {
 		t.Skip("counting statements needs a server of the test's own")
@@ -45,16 +45,17 @@ func TestUnchangedRunIsCheap(t *testing.T) {
 	}
 }
 
-// serverWork is what runs have made the server do: statements, commits, and bytes of WAL.
+// serverWork counts what the server did during some runs: statements, commits, and bytes of WAL.
 type serverWork struct {
 	statements, commits, wal int
 	took                     time.Duration
 }
 
-// bounded fails if runs without a change, which have begun together, made the server do too much. The number of
-// settlements depends on how long a run takes, because none waits longer than five seconds. So the number of statements is
-// bounded for each settlement. It does not depend on the number of streams. The bounds are less than twice what the runs
-// need: 24 statements for a run and 7 for a settlement, 4 commits in a short run, and 650 bytes of WAL for each stream.
+// bounded fails if the runs made the server do too much. The runs began at the same time, and no record had changed.
+// A settlement waits at most five seconds, so a longer run has more settlements. Therefore the bound of statements
+// grows with the number of settlements. It does not grow with the number of streams. The bounds are less than twice
+// what the runs need: 24 statements for a run and 7 for a settlement, 4 commits in a short run, and 650 bytes of WAL
+// for each stream.
 func (w serverWork) bounded(t *testing.T, runs, streams int) {
 	t.Helper()
 	const perRun, perSettlement, perStream, perCommit = 30, 9, 1000, 2000
@@ -76,7 +77,8 @@ func unchangedStreams() string {
 // newUnchanged loads streams into Postgres twice, and returns a connection to the tables.
 func newUnchanged(t *testing.T) (*platform, *pgx.Conn) {
 	t.Helper()
-	// After a checkpoint, the server would write whole pages to the WAL.
+	// There must be no checkpoint during the test, because after a checkpoint the server writes whole pages to the
+	// WAL.
 	to := newPostgresTarget(t, "shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=20000", "checkpoint_timeout=1d")
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, unchangedStreams(), to)
 	runAll(t, p)

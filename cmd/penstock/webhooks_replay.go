@@ -124,8 +124,8 @@ func applyAll(ctx context.Context, a *app, c *config.Config, b state.Inbox, sour
 	return nil
 }
 
-// applyOne applies events until none is left that can be applied now. The result waits is true if events still wait, or
-// if streams must be read.
+// applyOne applies events until none is left that can be applied now. The result waits is true if events still wait,
+// or if their streams must be read.
 func applyOne(ctx context.Context, a *app, pipeline string, x *execute.Applier) (waits bool, err error) {
 	defer x.Close()
 	applied := 0
