@@ -11,14 +11,14 @@ SEEDS  ?= 1000
 COUNT  ?= 100000
 COMMA  := ,
 # --no-export-dynamic: the program exports no symbols. DuckDB's symbols would take 9 MB of memory in each process.
-# -z now: all addresses of libraries are set at the start, and are read-only from then on, so that an attacker cannot
-# change them.
+# -z now: the loader sets all addresses of library functions at the start and makes them read-only, so that an attacker
+# cannot change them.
 LINK   := $(if $(filter Linux,$(shell uname -s)),-extldflags=-Wl$(COMMA)--no-export-dynamic$(COMMA)-z$(COMMA)now)
-# -trimpath: the program contains no paths of this machine. -s -w: no debug symbols; panics print line numbers without
-# them. pie: it is loaded at a random address. buildvcs: it contains its commit and the commit's date.
+# -trimpath: the program contains no paths of this machine. -s -w: no debug symbols; panics print line numbers
+# nevertheless. pie: the program is loaded at a random address. buildvcs: it contains its commit and the commit's date.
 BUILD  := -trimpath -buildvcs=$(if $(shell git rev-parse --verify -q HEAD 2>/dev/null),auto,false) -buildmode=pie -ldflags '-s -w $(LINK)'
-# A release has no build id, because the id depends on the folder of the module cache: without it, two builds of a
-# commit are the same bytes. Other builds have an id, because without it the go command links them again each time.
+# A release has no build id. The id depends on the folder of the module cache, so two builds of a commit would have
+# different bytes. Other builds have an id. Without an id, the go command would link them again each time.
 NOID   := -buildid=
 # make race tests the packages in RACED, which start goroutines. These packages are not in it:
 #   - the destinations, because the database engines do most of their work
@@ -53,7 +53,7 @@ demo: build ## show a sandbox, a sync into DuckDB, three queries, and a second r
 	$(BIN) sandbox demo --dir demo
 
 # Many tests wait for processes, servers and leases. Four packages at once, with four tests at once in each, keep two
-# cores busy. GOGC: the garbage collector would take a fifth of the time.
+# cores busy. GOGC=400: by default, the garbage collector would take a fifth of the time.
 .PHONY: test
 test: ## install what the tests need, then run all tests, the long ones in a short form
 	@sh .ci/setup
@@ -102,7 +102,7 @@ bench: build ## measure speed and memory, each figure beside a baseline; fail if
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 2s ./transform ./extract ./extract/jsondoc ./extract/wire ./state ./cmd/internal/serve/receive
 	$(GO) test -tags $(TAGS) -run '^$$' -bench . -benchtime 1x -timeout 60m ./load/duckdb ./load/postgres ./load/parquet
 
-# Three kinds of destinations at once, because many trials wait for a stopped process.
+# -parallel 3: three kinds of destinations at once, because many trials wait for a stopped process.
 .PHONY: crash
 crash: ## kill runs at random moments and at every step; one more run must make the tables equal to the source (TRIALS=1000)
 	GOGC=400 $(GO) test -tags $(TAGS) -run '^TestCrash' -count=1 -parallel 3 -timeout 240m -v ./cmd/penstock -trials $(TRIALS)

@@ -10,7 +10,8 @@ import (
 
 // Six workspaces hang. They use up the worker's only slot, and then its additional slots. After a while the worker
 // postpones their units, so that it can read the seventh workspace. When the six workspaces answer, the worker reads
-// them too. Invariant 15
+// them too.
+// Invariant 15
 func TestFleetSilentSources(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for pauses")
