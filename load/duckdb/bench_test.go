@@ -112,7 +112,8 @@ func (c *contacts) fill(b array.Builder, name string, i, j int) {
 	}
 }
 
-// batch returns rows with the given ids. Their hashes depend on the version, so rows of another version count as changed.
+// batch returns rows with the given ids. Their hashes depend on the version, so rows of another version count as
+// changed.
 func (c *contacts) batch(run string, version, ordinal int, ids func(i int) int64) arrow.RecordBatch {
 	columns := append([]arrow.Array{}, c.shared...)
 	ib, ob := array.NewInt64Builder(memory.DefaultAllocator), array.NewInt64Builder(memory.DefaultAllocator)
@@ -209,8 +210,8 @@ func openBench(b *testing.B) *DB {
 	return d
 }
 
-// BenchmarkLoad loads a million records into a new file, and again unchanged. Baseline: DuckDB reading the same
-// records from its own JSON.
+// BenchmarkLoad loads a million records into a new file, and then loads them again unchanged. The baseline is DuckDB,
+// which reads the same records from a JSON file.
 func BenchmarkLoad(b *testing.B) {
 	if testing.Short() {
 		b.Skip("a million rows")
@@ -267,8 +268,8 @@ func baseline(b *testing.B, path string, n int) {
 	})
 }
 
-// BenchmarkMerge merges 100,000 rows into ten million. Four fifths are changes spread over the table. Baseline:
-// INSERT … ON CONFLICT with an index.
+// BenchmarkMerge merges 100,000 rows into ten million. Four fifths of them are changes spread over the table. The
+// baseline is INSERT … ON CONFLICT with an index.
 func BenchmarkMerge(b *testing.B) {
 	if testing.Short() {
 		b.Skip("ten million rows")

@@ -23,8 +23,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestBlockSize creates files with blocks of different sizes. A file keeps its size when it is opened with another one.
-// It can be written, queried and published, and a plain engine can open it and its copy.
+// TestBlockSize creates files with blocks of different sizes. A file keeps its block size if it is opened with another
+// size in the options. The file can be written, queried and published. An engine with default settings can open the
+// file and its published copy.
 func TestBlockSize(t *testing.T) {
 	for _, size := range []int{16 << 10, 64 << 10, 256 << 10} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {
@@ -57,7 +58,7 @@ func TestBlockSize(t *testing.T) {
 	}
 }
 
-// TestCopiedFile continues with a copy of a file that a plain engine has made with another block size.
+// TestCopiedFile copies a file with a separate engine, which uses another block size. Then it loads into the copy.
 func TestCopiedFile(t *testing.T) {
 	dir := t.TempDir()
 	old, path := filepath.Join(dir, "old.duckdb"), filepath.Join(dir, "new.duckdb")
@@ -76,7 +77,7 @@ func TestCopiedFile(t *testing.T) {
 	require.EqualValues(t, 16<<10, blockSize(t, path))
 }
 
-// blockSize returns the block size of a file as a plain engine reports it.
+// blockSize returns the block size of a file, as an engine with default settings reports it.
 func blockSize(t *testing.T, path string) (size any) {
 	t.Helper()
 	c, err := duckdb.NewConnector(path+"?access_mode=read_only", nil)
@@ -143,8 +144,8 @@ func orderRows(t schemas.Table, run string, version, ordinal, n int, id func(i i
 	return b.NewRecordBatch()
 }
 
-// BenchmarkBlockSize loads 150 tables of 33 rows, and one table of ROWS rows (default: a million). Then it changes a tenth
-// of the rows, and reads all columns with a plain engine.
+// BenchmarkBlockSize loads 150 tables of 33 rows, and one table of ROWS rows (default: a million). Then it changes a
+// tenth of the rows, and reads all columns with a separate engine.
 func BenchmarkBlockSize(b *testing.B) {
 	rows, _ := strconv.Atoi(os.Getenv("ROWS"))
 	if rows == 0 {

@@ -23,8 +23,8 @@ import (
 
 const crashPasses = 5
 
-// crashTables returns the tables in the shape of pass p: the second pass adds a column, the third a child table, the
-// fourth widens both.
+// crashTables returns the tables with the columns that they have in pass p. The second pass adds a column to the root
+// table. The third pass adds a child table. The fourth pass widens a column of each table.
 func crashTables(mode schemas.Mode, p int) (root, items schemas.Table) {
 	v := schemas.Int64
 	if p >= 4 {
@@ -132,7 +132,7 @@ func crashCheck(t *testing.T, d *DB) state.Cursor {
 
 // TestCrash kills a process at each step of five passes. It tests a table with one row per record, and a table that
 // keeps all versions. After a kill, the file must open, and must have the rows of the pass that its cursor names. The
-// next process must complete it.
+// next process must complete that pass.
 func TestCrash(t *testing.T) {
 	if path := os.Getenv("PENSTOCK_TEST_CRASH"); path != "" {
 		crashChild(t, path)

@@ -57,9 +57,9 @@ func installCopy(ctx context.Context, from, path string, mode fs.FileMode) (err 
 	switch err = os.Link(to.Name(), path); {
 	case errors.Is(err, fs.ErrExist):
 		return nil
-	case errors.Is(err, fs.ErrNotExist): // another process is creating the file, and removed ours as a leftover
+	case errors.Is(err, fs.ErrNotExist): // another process is creating the file, and removed our temporary file as a leftover
 		return errInUse
-	case err != nil: // not every file system has links
+	case err != nil: // some file systems have no hard links
 		err = os.Rename(to.Name(), path)
 	}
 	if err != nil {

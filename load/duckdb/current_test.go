@@ -68,5 +68,5 @@ func TestCurrentViewDropped(t *testing.T) {
 	require.Empty(t, rowsOf(t, d, "crm_leads_current"), "a view that a user dropped is not recreated")
 	byHand(t, d, path, "DROP TABLE crm_leads")
 	require.NoError(t, put(t.Context(), t, d, "run000000003", "b", "c", leadRows("run000000003", "v3", 3)))
-	require.Len(t, rowsOf(t, d, "crm_leads_current"), 3, "it is created with the table")
+	require.Len(t, rowsOf(t, d, "crm_leads_current"), 3, "the view is created together with its table")
 }

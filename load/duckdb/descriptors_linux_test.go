@@ -17,7 +17,7 @@ import (
 )
 
 // freeDescriptors is the name of an environment variable. If it is set to a number, the test program opens a
-// destination while only so many file descriptors are free.
+// destination while only this number of file descriptors is free.
 const freeDescriptors = "PENSTOCK_TEST_FREE_DESCRIPTORS"
 
 // TestOpenWithFewDescriptors opens a destination with each small number of free descriptors. Open succeeds or returns

@@ -2,7 +2,7 @@
 //
 // The file is attached to an in-memory engine only during commits and reads, so that other processes can open it in
 // between. Rows arrive as Arrow batches, which the engine reads without copying. A commit is one transaction with the
-// rows and the cursor. The merge is that of package sqlmerge. [DB.Publish] makes a copy of the file for readers.
+// rows and the cursor. Package sqlmerge does the merge. [DB.Publish] makes a copy of the file for readers.
 //
 // The tables have neither primary keys nor indexes. In a table with a primary key or an index, list columns, deletes
 // followed by inserts, and the replay of the log fail. An index must also fit in memory. The merge itself ensures
@@ -24,7 +24,7 @@ type Options struct {
 	Mode        fs.FileMode   // mode of the file, its log and published copies; 0: from the umask, but never writable by others
 	MemoryLimit string        // limit of the engine, in DuckDB's notation; default "160MB"
 	Threads     int           // number of the engine's threads; 0: all cores but one, which is left for reading the source
-	TempDir     string        // where a private directory for spilling is created; default: the system's
+	TempDir     string        // where to create a private folder for data that does not fit in memory; default: the system's folder for temporary files
 	WaitLock    time.Duration // how long to wait for a file that another process has open; 0: 30 s, negative: do not wait
 
 	// StorageVersion is the format of a file that is created. The default "v1.4.0" takes a quarter less CPU to write
@@ -34,8 +34,8 @@ type Options struct {
 	// BlockSize is the size of the blocks of a file that is created, in bytes: a power of 2 from 16,384 to 262,144. The
 	// default is 262,144. Each table with rows takes at least one block, so a file with many small tables is smaller with
 	// small blocks. But in blocks of less than 65,536 bytes, the engine does not compress integers, decimals and times. It
-	// also builds a dictionary of texts for each block. So to load 10 million rows, blocks of 16,384 bytes take twice
-	// the CPU, and blocks of 65,536 bytes a quarter more. BenchmarkBlockSize measures this.
+	// also builds a dictionary of texts for each block. So loading 10 million rows takes twice the CPU with blocks of
+	// 16,384 bytes, and a quarter more CPU with blocks of 65,536 bytes. BenchmarkBlockSize measures this.
 	BlockSize int
 
 	// Step, if not nil, is called before each named step of a commit. An error makes the step fail. Tests use it to
@@ -56,14 +56,14 @@ const (
 	defaultWaitLock       = 30 * time.Second
 )
 
-// RowGroup is the number of rows per row group of the file. A commit of so many rows fills one row group, which is
+// RowGroup is the number of rows per row group of the file. A commit of this many rows fills one row group, which is
 // compressed while it is inserted. A smaller commit is compressed only at the end, and a slightly larger one leaves a
 // small remainder; in both cases the next checkpoint rewrites the rows. RowGroup is two thirds of the engine's default.
 // This leaves memory to collect the next group while one is written. With pages of 1000, 500, 200 or 100 records, the
-// first commit of at least RowGroup rows has only 80 rows more.
+// first commit of at least RowGroup rows has 82,000 rows, which is only 80 more.
 //
-// Half of it was measured, too, with commits of half as many rows. A million rows of 25 columns then take 14 % less CPU and
-// 12 % less memory. But four million rows of 10 columns take 21 % more CPU and an 18 % larger file.
+// Half of RowGroup was also measured, with commits of half as many rows. A million rows of 25 columns then take 14 %
+// less CPU and 12 % less memory. But four million rows of 10 columns take 21 % more CPU and an 18 % larger file.
 const RowGroup = 81_920
 
 // ErrNotBuilt is returned by [Open] in a binary that was built without DuckDB.

@@ -69,8 +69,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	d := &DB{o: o, writer: make(chan struct{}, 1)}
 	d.Store = sqlmerge.New(backend{d: d})
 	d.window.gate = make(chan struct{}, 1)
-	// The start takes about 30 ms of CPU. It does not run beside the first request, so that an error ends the run before
-	// any request.
+	// The start of the engine takes about 30 ms of CPU. The first request waits for it, because an error must end the run
+	// before any request is sent.
 	if err := d.window.start(ctx, o); err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Path, err)
 	}

@@ -104,7 +104,7 @@ func holdElsewhere(t testing.TB, path, how string) (release func()) {
 func TestHolder(t *testing.T) {
 	path := os.Getenv("PENSTOCK_TEST_HOLD")
 	if path == "" {
-		t.Skip("only runs as the child process of the tests of a locked file")
+		t.Skip("runs only as the child process of the tests of a locked file")
 	}
 	x := plainDB(t, "")
 	x("ATTACH " + literal(path) + " AS f " + os.Getenv("PENSTOCK_TEST_HOW"))

@@ -15,7 +15,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Of equal rows without a key, those that stay keep the values of columns that users added. // Invariant 16
+// If some of several equal rows without a key are removed, the rows that stay keep their values in users' own columns.
+// Invariant 16
 func TestKeylessRowsKeepUserColumns(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.History} {
 		t.Run(string(mode), func(t *testing.T) {

@@ -24,7 +24,7 @@ const (
 	longReplay = longLog
 )
 
-// unreadableLog reports whether the error means that the file's log is damaged. It returns false if there is only a
+// unreadableLog reports whether the error means that the file's log is damaged. It returns false if the cause is only a
 // lack of memory or disk space. If a log is cut off at the end, the engine reports no error, and replays the complete
 // commits.
 func unreadableLog(err error) bool {

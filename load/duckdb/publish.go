@@ -43,7 +43,7 @@ func (d *DB) publish(ctx context.Context, path string) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	e, release, err := d.acquire(ctx, writing) // nor may another process write the file
+	e, release, err := d.acquire(ctx, writing) // and no other process may write to the file
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (s *session) checkStatement(ctx context.Context, sql string) (string, error
 		return "", fmt.Errorf("%w: %d statements, want one", ErrNotReadOnly, len(statements))
 	}
 	name := forbiddenCall(tree, tableFunctions)
-	if name != "" { // it may be a user's macro; the engine takes tens of milliseconds to list these
+	if name != "" { // name may be a user's macro; macros are listed only in this case, because that takes tens of milliseconds
 		macros, err := s.macros(ctx)
 		if err != nil {
 			return "", err

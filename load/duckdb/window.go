@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/state/retry"
 )
 
-// window keeps the file attached to the engine while it is used, and for a moment longer. Commits often follow each
-// other at once, and attaching a file with many tables takes as long as a small commit.
+// window keeps the file attached to the engine while it is used, and for a moment longer. Often the next commit follows
+// immediately, and attaching a file with many tables takes as long as a small commit.
 type window struct {
 	gate    chan struct{} // holds one token while the fields below are used
 	engine  *engine       // nil after a fatal error, until the next use
@@ -33,8 +33,8 @@ type window struct {
 }
 
 // mode is the purpose for which the file is open. Many processes can read a file at the same time, as long as no
-// process has it open for writing. Queries open the file read-only. Look-ups open it for writing if possible, because
-// a commit often follows.
+// process has it open for writing. Queries open the file read-only. Other reads open it for writing if possible,
+// because a commit often follows.
 type mode int
 
 const (

@@ -41,7 +41,7 @@ func testOwnTables(t *testing.T, d Driver) {
 		require.NoError(t, x.Write(t.Context(), load.Changes, drift))
 		out, err = x.Apply(t.Context(), load.Sweep{})
 		require.NoError(t, err)
-		require.Equal(t, load.Outcome{}, out, "own tables are not counted")
+		require.Equal(t, load.Outcome{}, out, "rows of penstock's own tables are not counted")
 		b.finish(x)
 	}
 	run("running")
@@ -236,7 +236,7 @@ func testRace(t *testing.T, d Driver) {
 	won := -1
 	for i, err := range errs {
 		if err == nil {
-			require.Equal(t, -1, won, "two commits from one cursor")
+			require.Equal(t, -1, won, "two transactions that began from the same cursor have committed")
 			won = i
 			continue
 		}
@@ -358,7 +358,7 @@ func stepsOf(t *testing.T, d Driver) (steps []string) {
 }
 
 // everyStep commits once for each step, and calls the function fail at that step. The commit must have either all of
-// its effects or none. If the parameter every is n, only every n-th step fails, and the first step with each name.
+// its effects or none. If the parameter every is n, only every n-th step fails, and also the first step with each name.
 func everyStep(t *testing.T, d Driver, every int, fail func(cancel func()) error) {
 	steps := stepsOf(t, d)
 	require.NotEmpty(t, steps, "the destination has no named steps")
@@ -373,7 +373,7 @@ func everyStep(t *testing.T, d Driver, every int, fail func(cancel func()) error
 			old := b.snapshot()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			var seen atomic.Int64 // a destination may clean up in the background
+			var seen atomic.Int64 // atomic, because a destination may clean up in the background
 			b.reopenWith(func(string) error {
 				if seen.Add(1) == int64(i+1) {
 					return fail(cancel)

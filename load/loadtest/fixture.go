@@ -33,8 +33,8 @@ func root(name string, key []string, columns ...arrow.Field) schemas.Table {
 	return schemas.Table{Name: name, Key: key, Columns: arrow.NewSchema(append(columns, bookkeeping()...), nil)}
 }
 
-// hanging returns a child table. The parameter key is the type of the parents' keys. If deep is set, the parent is
-// itself a child table, so there is also a column with the root's key.
+// hanging returns a child table. The parameter key is the type of the parent table's key. If deep is set, the parent is
+// itself a child table. Then there is also a column with the key of the root row.
 func hanging(name string, key arrow.DataType, deep bool, columns ...arrow.Field) schemas.Table {
 	parent := key
 	if deep {

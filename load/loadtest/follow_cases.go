@@ -30,7 +30,7 @@ func newFollower(f family) *follower {
 	return out
 }
 
-// place returns what identifies a row according to docs/following.md.
+// place returns a text that identifies a row: the values of the columns that docs/following.md names for this purpose.
 func (f *follower) place(t schemas.Table, r Row) string {
 	key := r["id"]
 	if load.Child(t.Columns) {
@@ -64,7 +64,7 @@ func (f *follower) read(b *fixture) {
 				changed[f.place(t, r)] = true
 			}
 		}
-		if load.Child(t.Columns) && f.root.Mode == schemas.Merge { // in Merge, a record that is written again has all its child rows written again
+		if load.Child(t.Columns) && f.root.Mode == schemas.Merge { // in Merge, if a record is written again, all its child rows are written again
 			maps.DeleteFunc(f.copy[t.Name], func(_ string, r Row) bool { return changed[r[load.RootKeyColumn(t.Columns)]] })
 		}
 		for _, r := range fresh {
@@ -112,7 +112,7 @@ func testFollow(t *testing.T, d Driver) {
 			some.read(b)
 			for table, rows := range b.byTable(f) {
 				for name, reader := range map[string]*follower{"every commit": every, "some commits": some} {
-					require.ElementsMatch(t, rows, slices.Collect(maps.Values(reader.copy[table])), "%s, as a reader of %s has it", table, name)
+					require.ElementsMatch(t, rows, slices.Collect(maps.Values(reader.copy[table])), "the copy of %s that the follower of %s has", table, name)
 				}
 			}
 			require.NotEmpty(t, every.copy[f.root.Name])

@@ -25,7 +25,7 @@ type Memory struct {
 	step     func(string) error
 	passes   map[state.Key]*pass
 	surveyed map[state.Key]surveyed
-	trimmed  map[string]time.Time // day up to which Trim has removed certificates, by pipeline, and notes, by pipeline and table
+	trimmed  map[string]time.Time // the day before which Trim has removed rows; the key is a pipeline for certificates, a pipeline and a table for notes
 }
 
 type store struct {
@@ -52,8 +52,8 @@ type position struct {
 }
 
 // pass is what one process remembers of a pass. The field carried has the keys of the records that the pass has found
-// unchanged. The process need not remember the rows that the pass has written, because the column of the run identifies
-// them.
+// unchanged. The process need not remember the rows that the pass has written: these rows have the id of the pass in
+// their run column.
 type pass struct {
 	run     string
 	carried map[string]bool

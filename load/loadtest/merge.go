@@ -151,8 +151,9 @@ func (m *merge) keyless(t *table, h stagedRow) {
 	m.log(t, actionInsert, nil, h.row)
 }
 
-// hanging iterates over the child rows of r. If the table keeps several rows per record, each of them has its own
-// child rows: in Append those of r's run, in History the current ones.
+// hanging iterates over the child rows of r. If the table keeps several rows per record, each of these rows has
+// separate child rows. In Append, the child rows of r are those with the run of r. In History, r must be current, and
+// its child rows are the current ones.
 func (m *merge) hanging(t *table, r Row) func(func(*table, int) bool) {
 	link := t.plain(t.link(r))
 	return func(yield func(*table, int) bool) {

@@ -198,7 +198,7 @@ func testTombstone(t *testing.T, d Driver) {
 	require.Equal(t, []Row{{"sku": "b", schemas.ColDeletedAt: b.when()}}, b.rows("people__items", schemas.ColDeletedAt))
 	b.run(3)
 	out = b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
-	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 1, Known: true}, out, "rows with a tombstone are not missing again")
+	require.Equal(t, load.Outcome{Unchanged: 1, Alive: 1, Known: true}, out, "tombstones do not count as missing again")
 	b.run(4)
 	out = b.commit(sweep("people"), both()...)
 	require.Equal(t, load.Outcome{Written: 1, Unchanged: 1, Revived: 1, Alive: 2, Known: true}, out)
@@ -263,7 +263,7 @@ func testSweepCommits(t *testing.T, d Driver) {
 	b.write(x, put{people, []Row{person(b.pass.Run, 1, "2", "bob")}})
 	_, err := x.Apply(t.Context(), load.Sweep{})
 	require.NoError(t, err)
-	require.NoError(t, x.Rollback(), "the keys that it carried do not count")
+	require.NoError(t, x.Rollback(), "after the rollback, the keys that the transaction carried do not count")
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 2, "3", "coy")}})
 	out := b.commit(sweep("people"))
 	require.Equal(t, load.Outcome{Alive: 3, Missing: 1, Known: true, Deleted: 1}, out)
@@ -359,7 +359,7 @@ func testKeyWidensChildrenStay(t *testing.T, d Driver) {
 	}
 	b.run(4)
 	b.commit(sweep("people"), put{texts, []Row{person(b.pass.Run, 0, "1", "ann")}})
-	require.ElementsMatch(t, []Row{{"sku": "a"}, {"sku": "b"}}, b.rows("people__items", schemas.ColDeletedAt), "01 is gone, 1 is not")
+	require.ElementsMatch(t, []Row{{"sku": "a"}, {"sku": "b"}}, b.rows("people__items", schemas.ColDeletedAt), "record 01 is gone, record 1 is not")
 }
 
 func testPlace(t *testing.T, d Driver) {

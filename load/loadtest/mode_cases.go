@@ -58,7 +58,7 @@ var keyedStories = []story{
 		steps: []step{{run: 1, rows: "1:ann 2:bob", sweep: true}, {run: 2, rows: "1:ann", sweep: true}, {run: 3, rows: "1:ann 2:bob", sweep: true}},
 		want:  each("1:ann@1 2:bob@3", "1:ann@1 2:bob@1", "1:ann@1 2:bob@3", "1:ann@1[1,) 2:bob@1[1,2†) 2:bob@3[3,)"),
 	}, {
-		name:  "missing, and back as another",
+		name:  "missing, and back with another name",
 		steps: []step{{run: 1, rows: "1:ann 2:bob", sweep: true}, {run: 2, rows: "1:ann", sweep: true}, {run: 3, rows: "1:ann 2:bea", sweep: true}},
 		want:  each("1:ann@1 2:bea@3", "1:ann@1 2:bea@3 2:bob@1", "1:ann@1 2:bea@3", "1:ann@1[1,) 2:bea@3[3,) 2:bob@1[1,2†)"),
 	}, {
@@ -77,7 +77,7 @@ var keyedStories = []story{
 		steps: []step{{run: 1, rows: "1:ann 2:bob", sweep: true}, {run: 2, rows: "1:amy"}, {again: true, rows: "2:bob", sweep: true}},
 		want:  each("1:amy@2 2:bob@1", "1:amy@2 1:ann@1 2:bob@1", "1:amy@2 2:bob@1", "1:amy@2[2,) 1:ann@1[1,2) 2:bob@1[1,)"),
 	}, {
-		name:  "resumed, and the keys that it found unchanged are forgotten",
+		name:  "resumed, and the keys found unchanged are forgotten",
 		steps: []step{{run: 1, rows: "1:ann 2:bob 3:cid", sweep: true}, {run: 2, rows: "1:ann"}, {again: true, rows: "2:bea", sweep: true}, {run: 3, rows: "1:ann 2:bea 3:cid", sweep: true}},
 		want:  each("1:ann@1 2:bea@2 3:cid@1", "1:ann@1 2:bea@2 2:bob@1 3:cid@1", "1:ann@1 2:bea@2 3:cid@1", "1:ann@1[1,) 2:bea@2[2,) 2:bob@1[1,2) 3:cid@1[1,)"),
 	}, {
@@ -104,7 +104,7 @@ var keylessStories = []story{
 		steps: []step{{run: 1, rows: "a b a c", sweep: true}},
 		want:  each("a a b c", "a a b c", "a a b c", "a ) a ) b ) c )"),
 	}, {
-		name:  "fewer and more of a kind",
+		name:  "fewer and more equal rows",
 		steps: []step{{run: 1, rows: "a b a c", sweep: true}, {run: 2, rows: "c a c c d", sweep: true}},
 		want:  each("a c c c d", "a a b c c c d", "a c c c d", "a ) a 2†) b 2†) c ) c ) c ) d )"),
 	}, {

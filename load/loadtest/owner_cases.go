@@ -186,7 +186,7 @@ func testAdopt(t *testing.T, d Driver) {
 		adopt(second, "")
 		second.owned(berlin)
 		require.NoError(t, second.writes(2, "bob"))
-		require.Error(t, b.writes(3, "old"), "its cursor was reset")
+		require.Error(t, b.writes(3, "old"), "the cursor of the previous owner was reset")
 		b.cursor = ""
 		b.refused(b.writes(3, "old"), false, "pipeline hourly")
 		b.reopen()

@@ -67,7 +67,7 @@ func testScanEnds(t *testing.T, d Driver) {
 	rows, _ := b.scanned("lines", nil)
 	require.Empty(t, rows)
 	rows, _ = b.scanned(load.State.Name, []string{"stream", "cursor"})
-	require.Equal(t, []Row{{"stream": b.key.Stream, "cursor": string(b.cursor)}}, rows, "own tables can be read")
+	require.Equal(t, []Row{{"stream": b.key.Stream, "cursor": string(b.cursor)}}, rows, "penstock's own tables can be read")
 	err := b.dest.Scan(t.Context(), "people", []string{"id"}, func(arrow.RecordBatch) error {
 		inner, _ := b.scanned("people", []string{"name"})
 		require.Len(t, inner, 1)
@@ -107,7 +107,7 @@ func testAccept(t *testing.T, d Driver) {
 				require.ErrorIs(t, err, load.ErrForeignChange)
 				require.NoError(t, x.Rollback())
 				err = b.dest.Scan(t.Context(), c.table, nil, func(arrow.RecordBatch) error { return nil })
-				require.ErrorIs(t, err, load.ErrForeignChange, "its content is unknown")
+				require.ErrorIs(t, err, load.ErrForeignChange, "the content of the changed column is unknown")
 
 				changes, err := b.dest.Accept(t.Context(), c.table)
 				require.NoError(t, err)

@@ -193,8 +193,8 @@ func testShapes(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"id": "1", "v": "3"}, {"id": "2", "v": "two", "w": "2026-01-01"}}, b.rows("mixed"))
 }
 
-// testInexact widens columns whose stored values are no longer written as the source wrote them. The next pass must
-// write the records again, although their hashes are equal.
+// testInexact widens columns so that the stored values lose the form that the source wrote. For example, 1.50 may
+// become the text 1.5. The next pass must write the records again, although their hashes are equal.
 func testInexact(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	item := func(t arrow.DataType) schemas.Table {
@@ -275,7 +275,7 @@ func named(columns []arrow.Field, names []string) (out []arrow.Field) {
 }
 
 // testHostileTables creates a table and a child table for each hostile name, many in one transaction. A brief suite
-// creates them for every fourth name. testHostileColumns has all names in any case.
+// creates them only for every fourth name. testHostileColumns always uses all names.
 func testHostileTables(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	all := func(names []string, name string) (puts []put) {

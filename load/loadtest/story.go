@@ -20,7 +20,7 @@ var modes = []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schem
 // 7. [fixture.content] describes how a table's content is written.
 type story struct {
 	name  string
-	basic bool // every destination plays it in every mode
+	basic bool // even a brief suite runs this story in every mode
 	steps []step
 	want  map[schemas.Mode]string
 }
@@ -30,7 +30,7 @@ type step struct {
 	rows  string
 	sweep bool // the pass ends; rows that it has neither written nor found unchanged are deleted
 	again bool // another process continues the pass
-	late  int  // minutes by which the clock is late
+	late  int  // minutes by which the clock is behind
 	as    int  // the run in the rows, if it is not the run in which the pass began
 }
 
@@ -175,7 +175,8 @@ func anonymous(words []string) []string {
 	return out
 }
 
-// run plays the story in the given modes. Then it reads the same records once more, which must write nothing.
+// run makes the story's transactions in each of the given modes. Then it reads the same records once more, which must
+// write nothing.
 func (s story) run(t *testing.T, d Driver, in []schemas.Mode, keyed bool) {
 	for _, mode := range in {
 		t.Run(string(mode), func(t *testing.T) {

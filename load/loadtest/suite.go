@@ -50,8 +50,8 @@ type Driver struct {
 	// Skip may be nil.
 	Skip func(name string) bool
 
-	// Thorough is set for one destination of each merge algorithm, the one with the fastest commits. Its short form has
-	// every story in every mode, and a table for every hostile name. See [Driver.brief].
+	// Thorough is set for one destination of each merge algorithm, the one with the fastest commits. Even its short form
+	// runs every story in every mode, and creates a table for every hostile name. See [Driver.brief].
 	Thorough bool
 
 	// Reserved are names that the destination uses for its own columns. No column of a stream gets one of them: see
@@ -60,10 +60,11 @@ type Driver struct {
 }
 
 // brief reports whether the suite leaves out what another destination with the same merge algorithm tests. Then each
-// story has one mode, most random stories are half as long, and there are fewer tables with hostile names.
+// story runs in one mode, most random stories are half as long, and there are fewer tables with hostile names.
 func (d Driver) brief() bool { return testing.Short() && !d.Thorough }
 
-// modesOf returns the modes of the n-th story: all, or one if the suite is brief, so that several stories have each mode.
+// modesOf returns the modes of the n-th story: all modes, or a single one if the suite is brief. Consecutive stories
+// then have different modes.
 func (d Driver) modesOf(n int) []schemas.Mode {
 	if d.brief() {
 		return modes[n%len(modes):][:1]
@@ -71,7 +72,8 @@ func (d Driver) modesOf(n int) []schemas.Mode {
 	return modes
 }
 
-// kinds returns whether the tables of the n-th mode have a key: both, or one of the two if the suite is brief.
+// kinds returns whether the tables of the n-th mode have a key. The result has both cases, or only one of them if the
+// suite is brief.
 func (d Driver) kinds(n int) []bool {
 	if d.brief() {
 		return []bool{n%2 == 0}

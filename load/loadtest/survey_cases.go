@@ -144,8 +144,8 @@ func testSurveyOwn(t *testing.T, d Driver) {
 	require.NoError(t, load.CommitRows(t.Context(), b.dest, b.key, b.cursor, "next", b.pass, load.Runs))
 }
 
-// twoStreams commits a row of the stream orders to the table people, and one of the stream other to the table others. It
-// returns the cursors of both.
+// twoStreams commits a row of the stream orders to the table people, and one of the stream other to the table others.
+// It returns the cursors of both.
 func twoStreams(t *testing.T, d Driver) (b *fixture, other state.Key, first, second state.Cursor) {
 	t.Helper()
 	b = newFixture(t, d)
@@ -261,8 +261,8 @@ func testSettleEach(t *testing.T, d Driver) {
 	require.EqualValues(t, `{"n":9}`, at)
 }
 
-// testSettleEnds ends the context after the first of two settlements that are made one by one. The second must not count
-// as committed. // Invariant 14
+// testSettleEnds ends the context after the first of two settlements that are made one by one. The second must not
+// count as committed. // Invariant 14
 func testSettleEnds(t *testing.T, d Driver) {
 	b, other, first, second := twoStreams(t, d)
 	ctx, cancel := context.WithCancel(t.Context())

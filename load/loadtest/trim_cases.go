@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// testTrim removes old certificates and notes. The newest certificate of each stream stays, and so does what another
-// pipeline has written.
+// testTrim removes old certificates and notes. The newest certificate of each stream stays. The rows of other pipelines
+// stay too.
 func testTrim(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	trimmer, able := b.dest.(load.Trimmer)

@@ -31,7 +31,7 @@ func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 	name := a.Table.Name
 	switch {
 	case !a.Create && len(a.Add)+len(a.Widen) == 0:
-		return nil // the mode or the descriptions change
+		return nil // only the mode or descriptions change
 	case s.touched[escape(name)]:
 		return sqlmerge.ErrLate
 	}
@@ -54,8 +54,8 @@ func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 	return s.alter(ctx, a.Plan, live)
 }
 
-// create creates a table. The parameter left is a table of that name, which a transaction that did not commit may have
-// left; nil if there is none. If this table has no rows, create drops it first.
+// create creates a table. The parameter left is an existing table of that name, or nil. A transaction that did not
+// commit may have left it. If this table has no rows, create drops it first.
 func (s *session) create(ctx context.Context, t schemas.Table, left *sqlmerge.Object) error {
 	place := s.b.Place(t.Name)
 	if left != nil {

@@ -33,7 +33,7 @@ func openRig(t testing.TB, url string, step func(string) error) *rig {
 	return &rig{TB: t, DB: d}
 }
 
-// put commits records with the given keys and values, in a pass of its own.
+// put commits records with the given keys and values, in a separate pass.
 func (r *rig) put(key, value arrow.DataType, rows ...loadtest.Row) (load.Outcome, error) {
 	r.Helper()
 	r.runs++
@@ -69,7 +69,7 @@ func (r *rig) put(key, value arrow.DataType, rows ...loadtest.Row) (load.Outcome
 	return out, nil
 }
 
-// records returns n records. The first ones have changed.
+// records returns n records. Of these, the first ones have changed; the parameter changed is their number.
 func records(n, changed int, key string) []loadtest.Row {
 	out := make([]loadtest.Row, n)
 	for i := range out {

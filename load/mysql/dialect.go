@@ -14,7 +14,8 @@ import (
 // dialect implements [sqlmerge.Dialect].
 type dialect struct{ database string }
 
-// Place implements [sqlmerge.Dialect]. By the backquotes, [translate] distinguishes these names from names of columns.
+// Place implements [sqlmerge.Dialect]. Only names of tables have backquotes, so [translate] can distinguish them from
+// names of columns.
 func (d dialect) Place(table string) string { return quote(d.database) + "." + quote(escape(table)) }
 
 // quote quotes the name of a table or a database.
@@ -43,7 +44,8 @@ func (dialect) Micros(expr string) string {
 	return "timestampdiff(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', " + expr + ")"
 }
 
-// LastRows implements [sqlmerge.Dialect]. MySQL would sort groups with long texts on disk.
+// LastRows implements [sqlmerge.Dialect]. It numbers the rows and does not group them, because MySQL would sort groups
+// with long texts on disk.
 func (dialect) LastRows(r sqlmerge.KeyedRows) string { return sqlmerge.NumberedRows(r) }
 
 // Greatest implements [sqlmerge.Dialect].

@@ -1,4 +1,4 @@
-// Package mysql loads tables into a database of a MySQL or MariaDB server. The merge is that of package sqlmerge.
+// Package mysql loads tables into a database of a MySQL or MariaDB server. Package sqlmerge does the merge.
 //
 // # Transactions
 //
@@ -14,12 +14,12 @@
 // back and repeated. The repetition first alters all tables for all of its rows; see [sqlmerge.Store.BeginRepeatable].
 //
 // One process writes at a time. This process holds a lock of the server (GET_LOCK), which the server releases when the
-// session ends. The row of the stream in _penstock_state is replaced only if it has not changed, so a process without
-// the lock cannot commit. If the answer to a COMMIT is lost, the row shows the outcome, once the lost session has
-// ended.
+// session ends. A commit replaces the stream's row in _penstock_state only if the row has not changed. So a process
+// that has lost the lock cannot commit after another process. If the answer to a COMMIT is lost, the row shows the
+// outcome, once the lost session has ended.
 //
-// Temporary tables are created without a commit. They have an index, because without one MySQL would compare long texts
-// row by row.
+// MySQL does not commit when a temporary table is created. Temporary tables have an index, because without one MySQL
+// would compare long texts row by row.
 //
 // # Types
 //
@@ -34,8 +34,8 @@
 //
 // # Two servers
 //
-// The SQL is what MySQL 8.0.23 and MariaDB 10.6 have in common. Only the name of the collation differs. MySQL cannot read
-// a temporary table twice in one statement. So the merge reads each once: see [sqlmerge.Traits].
+// The SQL is what MySQL 8.0.23 and MariaDB 10.6 have in common. Only the name of the collation differs. MySQL cannot
+// read a temporary table twice in one statement. So the merge reads each once: see [sqlmerge.Traits].
 package mysql
 
 import (
@@ -177,7 +177,7 @@ func (b *backend) settings() map[string]string {
 		"collation_connection":     "IF(VERSION() LIKE '%MariaDB%', 'utf8mb4_nopad_bin', 'utf8mb4_0900_bin')",
 		"lock_wait_timeout":        wait,
 		"innodb_lock_wait_timeout": wait,
-		"wait_timeout":             "28800", // between two commits, a slow source must not lose the temporary tables
+		"wait_timeout":             "28800", // the session keeps its temporary tables while a slow source sends no rows
 		"net_write_timeout":        "600",   // for slow readers of a scan
 	}
 }
@@ -261,7 +261,7 @@ func (b *backend) Write(ctx context.Context) (sqlmerge.Session, error) {
 		return nil, ctx.Err()
 	}
 	s, err := b.begin(ctx)
-	if err != nil && lost(err) && ctx.Err() == nil { // the server has ended a session that was idle
+	if err != nil && lost(err) && ctx.Err() == nil { // the server has ended the session, because it was idle
 		s, err = b.begin(ctx)
 	}
 	if err != nil {
@@ -276,7 +276,7 @@ func (b *backend) begin(ctx context.Context) (_ *session, err error) {
 		return nil, errors.New("destination is closed")
 	}
 	defer func() {
-		if err != nil && !errors.Is(err, state.ErrLocked) { // a session that only waits keeps its temporary tables
+		if err != nil && !errors.Is(err, state.ErrLocked) { // after a failed wait for the lock, the session and its temporary tables are still usable
 			b.disconnect()
 		}
 	}()
@@ -331,8 +331,8 @@ func (b *backend) lock(ctx context.Context, conn *sql.Conn, name string) error {
 	return b.poll(ctx, conn, "SELECT GET_LOCK("+name+", 1)", 0)
 }
 
-// waitForChanges waits until no session of an earlier transaction can change a table: see changer. Such a session may go
-// on after its process has ended or given up. The caller holds the lock of the processes that write. // Invariant 13
+// waitForChanges waits until no session of an earlier transaction can change a table: see changer. Such a session may
+// go on after its process has ended or given up. The caller holds the lock of the processes that write. // Invariant 13
 func (b *backend) waitForChanges(ctx context.Context) error {
 	return b.poll(ctx, b.conn, "SELECT IS_FREE_LOCK("+b.lockName(" ddl")+")", 100*time.Millisecond)
 }
@@ -350,7 +350,7 @@ func (b *backend) poll(ctx context.Context, conn *sql.Conn, query string, pause 
 	}
 }
 
-// changer returns the session that creates and alters tables. It has a lock of its own from the first change to the end
+// changer returns the session that creates and alters tables. It holds a separate lock from the first change to the end
 // of the transaction. If the process stalls, the server may end the session that writes. The next process then waits
 // for that lock, so a late change of the stalled process cannot hit its tables. // Invariant 13
 func (b *backend) changer(ctx context.Context) (*sql.Conn, error) {

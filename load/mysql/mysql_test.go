@@ -75,8 +75,8 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// rowsOf reads a table or a view, without rows if it does not exist. The types of its columns are those that penstock
-// has recorded.
+// rowsOf returns the rows of a table or a view, or none if it does not exist. The types of its columns are those that
+// penstock has recorded.
 func rowsOf(t testing.TB, d *DB, table string) (rows []loadtest.Row) {
 	t.Helper()
 	ctx := context.Background()

@@ -21,15 +21,16 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestLeftChanges stops a commit after each statement that creates or alters a table. The changes that it leaves must
-// be hidden. The next commit needs different changes of the same table, and must succeed. // Invariants 1, 16
+// TestLeftChanges stops a commit after each statement that creates or alters a table. The changes that the stopped
+// commit leaves must be hidden. The next commit needs different changes of the same table, and must succeed.
+// Invariants 1, 16
 func TestLeftChanges(t *testing.T) {
 	server := mysqltest.Start(t)
 	money, date := &arrow.Decimal128Type{Precision: 21, Scale: 2}, schemas.Date
 	for _, c := range []struct {
 		name                   string
 		before, tried, after   arrow.DataType
-		old, attempt, now, was string // values; the field was has the old value as it is after the last commit
+		old, attempt, now, was string // the values of three commits; the last field is the first value as it is stored after the last commit
 	}{
 		{"a new table", nil, schemas.Int64, schemas.Text, "", "7", "x", ""},
 		{"integer, decimal, text", schemas.Int64, money, schemas.Text, "7", "8.50", "x", "7"},
@@ -189,8 +190,8 @@ func TestTableOfOthers(t *testing.T) {
 }
 
 // TestStalledChange stalls a process before each statement that changes a table, with an empty table that an earlier
-// process has left. The server ends the session that writes, and another process commits, as soon as it can. The
-// process that stalled goes on, and must not change what was committed. // Invariants 1, 13
+// process has left. The server ends the session that writes, and another process commits, as soon as it can. Then the
+// stalled process continues. It must not change what was committed. // Invariants 1, 13
 func TestStalledChange(t *testing.T) {
 	server := mysqltest.Start(t)
 	for stop := 1; ; stop++ {
@@ -241,7 +242,9 @@ func TestStalledChange(t *testing.T) {
 	}
 }
 
-// TestLostAnswer ends the session at the moment of the COMMIT, before and after it. // Invariants 1, 2
+// TestLostAnswer ends the session immediately before the COMMIT. The commit must report that its answer is lost, and
+// the next commit must succeed.
+// Invariants 1, 2
 func TestLostAnswer(t *testing.T) {
 	server := mysqltest.Start(t)
 	r := newRig(t, server)

@@ -148,7 +148,7 @@ func (s *session) readObject(ctx context.Context, name string) (map[string]*sqlm
 	return s.readObjects(ctx, "table_name = "+s.b.Literal(escape(name)))
 }
 
-// width matches the width that MariaDB adds to bigint, and that means nothing.
+// width matches the display width that MariaDB adds to bigint, as in bigint(20). It does not affect the values.
 var width = regexp.MustCompile(`^bigint\([0-9]+\)`)
 
 // readObjects reads the tables and views for which the condition holds.

@@ -2,8 +2,9 @@ package mysql
 
 import "strings"
 
-// MySQL refuses names with characters beyond U+FFFF, or with white space at the end. Such a character is stored as two
-// characters that are for private use. No name gets longer than 64 characters, because no name has more than 63 bytes.
+// MySQL refuses names with characters beyond U+FFFF, or with white space at the end. Each such character is stored as
+// two characters of Unicode's private use area. No stored name exceeds MySQL's limit of 64 characters, because the
+// original names have at most 63 bytes.
 const privateUse, privateLow, privateEnd = 0xE000, 0xE800, 0xEC00
 
 // escape returns a name as it is stored in the database.

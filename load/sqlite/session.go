@@ -54,7 +54,7 @@ func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schem
 	return classify(sqlmerge.StreamRows(rows, columns, visit))
 }
 
-// Objects implements [sqlmerge.Reader]. It caches what is committed, by the version of the schema.
+// Objects implements [sqlmerge.Reader]. It caches the committed objects until the version of the schema changes.
 func (s *session) Objects(ctx context.Context, _ []string) (known map[string]*sqlmerge.Object, err error) {
 	if s.known != nil {
 		return s.known, nil
@@ -120,7 +120,7 @@ func (s *session) InsertRows(ctx context.Context, table string, rows sqlmerge.St
 	}
 	defer stmt.Close()
 	return rows.Each(ctx, func(values []any) error {
-		// A context that can end costs a goroutine for each row.
+		// With a context that can end, the driver would start a goroutine for each row.
 		_, err := stmt.ExecContext(context.WithoutCancel(ctx), values...)
 		return classify(err)
 	})
@@ -129,7 +129,8 @@ func (s *session) InsertRows(ctx context.Context, table string, rows sqlmerge.St
 // Commit implements [sqlmerge.Session].
 func (s *session) Commit(ctx context.Context) error { return s.Exec(ctx, "COMMIT") }
 
-// Rollback implements [sqlmerge.Session]. Some errors, and the end of a context, have already rolled back.
+// Rollback implements [sqlmerge.Session]. After some errors, and after the end of a context, SQLite has already rolled
+// back.
 func (s *session) Rollback() error {
 	err := s.Exec(context.Background(), "ROLLBACK")
 	if err == nil || strings.Contains(err.Error(), "no transaction is active") {

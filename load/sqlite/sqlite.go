@@ -1,12 +1,12 @@
 // Package sqlite loads tables into an SQLite file.
 //
 // Other programs can read the file during a commit, because it has a write-ahead log. A commit is one transaction with
-// the rows and the cursor. The merge is that of package sqlmerge.
+// the rows and the cursor. Package sqlmerge does the merge.
 //
 // SQLite has few types. Decimals are stored as text with all their digits. Times are text in UTC, always with six
-// fractional digits, so that they sort as text. The declared type of a column distinguishes such values from other text, as in
-// DECIMAL TEXT(16,2); SQLite stores text in each column whose declared type contains TEXT. SQLite has no comments, so
-// descriptions are only in _penstock_schema.
+// fractional digits, so that they sort as text. The declared type of a column distinguishes such values from other
+// text, as in DECIMAL TEXT(16,2); SQLite stores text in each column whose declared type contains TEXT. SQLite has no
+// comments, so descriptions are only in _penstock_schema.
 package sqlite
 
 import (
@@ -135,7 +135,7 @@ func (b *backend) Read(ctx context.Context, f func(sqlmerge.Reader) error) error
 	if !b.Exists() {
 		return nil
 	}
-	// SQLite does not wait while another connection gives a new file its log.
+	// While another connection creates the log of a new file, SQLite returns an error immediately and does not wait.
 	tries := retry.Policy{First: 5 * time.Millisecond, Total: b.o.WaitLock}.Begin()
 	conn, err := b.read.Conn(ctx)
 	for locked(err) && tries.Again(ctx) {

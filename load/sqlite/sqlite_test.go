@@ -84,7 +84,7 @@ func alterByHand(ctx context.Context, s *session, table, column string, to arrow
 	return s.Commit(ctx)
 }
 
-// rowsOf reads a table, without rows if it does not exist.
+// rowsOf returns the rows of a table, or none if the table does not exist.
 func rowsOf(t testing.TB, d *DB, table string) (rows []loadtest.Row) {
 	t.Helper()
 	err := d.Query(t.Context(), "SELECT * FROM "+sqlmerge.Ident(table), func(b arrow.RecordBatch) error {

@@ -1,8 +1,8 @@
 //go:build unix
 
-// Package mysqltest provides tests with a MariaDB of their own. It starts the installed server in a temporary folder,
-// and not as root. If the environment variable PENSTOCK_TEST_MYSQL has the URL of a MySQL or MariaDB server, it creates
-// databases in that server instead. If neither is possible, the test is skipped.
+// Package mysqltest starts MariaDB servers for tests. It runs the installed server in a temporary folder, and never as
+// root. If the environment variable PENSTOCK_TEST_MYSQL has the URL of a MySQL or MariaDB server, it creates databases
+// in that server instead. If neither is possible, the test is skipped.
 package mysqltest
 
 import (
@@ -43,8 +43,8 @@ type Server struct {
 	exited  chan struct{} // closed after the process has ended
 }
 
-// Start starts a server, which ends with the test t. The server syncs nothing to the disk. That saves time, and could
-// lose data only in a power cut.
+// Start starts a server, which ends with the test t. The server syncs nothing to the disk. That saves time. Data could
+// be lost only in a power cut.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	if at := os.Getenv(Env); at != "" {
