@@ -69,8 +69,8 @@ func TestEventsGoOnWhereTheyWere(t *testing.T) {
 	}
 }
 
-// A thousand clients follow the live updates: the board serves maxFollowers of them, and the others get 503. When the
-// board is closed, all updates end.
+// 300 clients follow the live updates. The board serves maxFollowers of them, and the others get 503. When the board is
+// closed, all updates end.
 func TestEventsManyFollow(t *testing.T) {
 	s := boardOf(t, telling(1, plain), "")
 	served, refused := 0, 0
