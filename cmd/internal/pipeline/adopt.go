@@ -36,8 +36,10 @@ func (st *streamRun) keyMayChange() bool {
 	return len(st.known.Dropped)+len(st.known.RefutedKeys) > 0 || len(key) > len(extract.WithoutContext(st.origin, key))
 }
 
-// keepKey keeps the key of the existing table if the stream once had that key. The run then rejects records that this
-// key cannot distinguish. Otherwise, if a hypothesis was refuted, keepKey returns a ChangedError.
+// keepKey keeps the key of an existing table in two cases: this key was refuted after the table was made, or it lacks
+// only the columns that [extract.ContextColumns] returns. The run then rejects records that this key cannot
+// distinguish. In other cases keepKey returns a ChangedError if the source has refuted a key or a hypothesis of the
+// stream.
 func (st *streamRun) keepKey(ctx context.Context) error {
 	want := st.stream.Key
 	key, there := st.tableKey(ctx)

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/extract"
 )
 
-// restart moves a failed resumed pass back to the beginning, at most once per run. The position of the interruption
-// may no longer exist. Then every run would fail there.
+// restart makes a pass begin again at the start of the list if the pass was resumed and failed, at most once per run.
+// The position at which it was resumed may no longer exist. Without restart, every later run would fail there too.
 func (st *streamRun) restart(p *pass, err error) bool {
 	if !p.resumes || st.restarted || !misplaced(err) {
 		return false
@@ -25,8 +25,9 @@ func (st *streamRun) restart(p *pass, err error) bool {
 	return true
 }
 
-// rekey handles a keyError, and reports whether the destinations of p may start again. If the key is only suspicious,
-// the second reading uses it too.
+// rekey handles a keyError, and reports whether the destinations of p may start again. An existing table keeps its key.
+// If there is no table, a refuted key is replaced. A key that is only suspicious is used again in a second reading,
+// which decides.
 func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error) {
 	e, ok := errors.AsType[*keyError](err)
 	if !ok {
@@ -54,8 +55,9 @@ func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error
 	return true, nil
 }
 
-// drop makes this run and later runs read the stream without the refuted hypothesis. It reports whether the
-// destinations of p may start again.
+// drop handles an [extract.RefutedError], for example because the source ignores the parameter that selects a month.
+// This run and later runs then read the stream without the refuted hypothesis. drop reports whether the destinations of
+// p may start again.
 func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error) {
 	e, ok := errors.AsType[*extract.RefutedError](err)
 	if !ok || slices.Contains(st.known.Dropped, e.Hypothesis) || st.dropped >= maxDropped {
@@ -71,7 +73,7 @@ func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error)
 		}
 		st.known.Convention = c
 	}
-	severity := drift.Warned // the notice appears once, because later runs do not use the hypothesis any more
+	severity := drift.Warned // only this run has the notice: later runs do not use the hypothesis
 	if e.Temporary {
 		st.known.Open, severity = true, drift.Noted
 	}
@@ -92,8 +94,8 @@ func refuted(err error) bool {
 	return ok
 }
 
-// renegotiate probes the endpoint again, at most once per run, if its answers have changed or an empty list has
-// its first records.
+// renegotiate probes the endpoint again, at most once per run, if its answers have changed, or if a list that was empty
+// has its first records.
 func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool, error) {
 	n, able := st.run.Source.(Negotiator)
 	if st.renegotiated || !able || st.known.Of == "" || !errors.Is(err, extract.ErrShape) && !errors.Is(err, errFirst) {

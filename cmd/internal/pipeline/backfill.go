@@ -9,7 +9,7 @@ import (
 // backfill. A backfill deletes no rows, except where it replaces a whole table in one transaction.
 type Backfill struct {
 	From, Until time.Time // see [schemas.Range]; zero From: everything
-	StartOver   bool      // start over, even if it was begun or completed before
+	StartOver   bool      // start from the beginning, even if an earlier run has begun or completed this backfill
 }
 
 // Ranged reports whether b covers only a range of each stream.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// commitAll commits the groups in order. Once ctx is done, it commits no further group and only releases the memory of
-// the groups. A commit that is already running may finish within its grace period. // Invariant 15
+// commitAll commits the groups in order. Once ctx is done, it commits no further group, and only releases the memory of
+// the remaining groups. A commit that is already running may finish within its grace period. // Invariant 15
 func (p *pass) commitAll(ctx context.Context, groups <-chan *group, cancel context.CancelCauseFunc) {
 	late, release := WithGrace(ctx, commitGrace)
 	defer release()
@@ -45,8 +45,8 @@ func (p *pass) returnBudget() {
 // commit commits g to all destinations of the pass concurrently. A destination that fails, or is much slower
 // than the others, drops out.
 //
-// A group with spill set (see reserve) goes to one destination after another. With concurrent commits, two streams
-// could each hold one destination and wait forever for the destination that the other stream holds.
+// A group whose field spill is set goes to one destination after another: see reserve. With concurrent commits, two
+// streams could each hold one destination and wait forever for the destination that the other stream holds.
 func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

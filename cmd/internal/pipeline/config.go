@@ -64,20 +64,22 @@ type Config struct {
 	ByteBudget int64   // bytes of records between source and commit, over all streams; 0: DefaultByteBudget
 	Budget     *Budget // shared with other runs of this process; nil: a new one of ByteBudget
 	GroupBytes int64   // approximate bytes of rows per commit; 0: DefaultGroupBytes
-	GroupRows  int     // rows per commit, exceeded by up to one page; 0: a default, for destinations that state no preference
+	GroupRows  int     // rows per commit; up to one page more is possible; 0: a default for destinations that state no preference
 
 	// Keep is how long certificates, and notes about changes of the source, stay in the destinations; 0: forever. The
 	// newest certificate of each stream always stays.
 	Keep time.Duration
 
-	// Locks is shared with the Deltas of the pipeline in this process; nil if there is none.
+	// Locks is shared with the code of this process that commits webhook deltas of the pipeline. It is nil if the
+	// pipeline has no deltas.
 	Locks *overlay.Locks
 
 	Options  Options
 	Progress func(Event) // called with each event, from many goroutines; may be nil
 
-	// Forecast returns the expected cost of the run from what the first destination stores about past runs; nil if it is
-	// unknown. Scans of this destination may return only the rows that [load.SurveyedOwn] describes. Forecast may be nil.
+	// Forecast returns the expected cost of the run, or nil if it is unknown. Its argument is the first destination,
+	// which stores facts about past runs. Scans of the argument may return only the rows that [load.SurveyedOwn]
+	// describes. Forecast itself may be nil.
 	Forecast func(context.Context, load.Destination) *forecast.Forecast
 
 	// Now returns the time for rows, certificates and reports. Processes that share the state must use the same clock:
@@ -97,8 +99,8 @@ type Options struct {
 	Backfill *Backfill // the range to read instead of changes; nil for a scheduled run
 }
 
-// limits sets when a group is committed: when it is so large that the cost of a commit is worth it, or so old that
-// reading its pages again would take long.
+// limits sets when a group is committed: when it is large enough to be worth the cost of a commit, or when it is so old
+// that after a failure it would take long to read its pages again.
 type limits struct {
 	batchRows  int
 	batchBytes int64
@@ -106,7 +108,7 @@ type limits struct {
 	groupBytes int64
 	groupAge   time.Duration
 	patience   time.Duration // maximum time from the commit of the first destination to the commits of the other destinations
-	keySlots   int           // slots for the keys of a pass, to compare records with the same key
+	keySlots   int           // how many keys of a pass are remembered, to find records with the same key
 }
 
 var defaultLimits = limits{
@@ -132,7 +134,7 @@ func (c *Config) passOf(s schemas.Stream, id string, whole bool) load.Pass {
 	return load.Pass{Run: id, Whole: whole, Log: c.Log[s.Name], Now: c.Now, Claim: c.claim(s)}
 }
 
-// OncePass returns a pass over s that is one transaction and reads no list. Its rows have this run id.
+// OncePass returns a pass over s that is one transaction and reads no list. The run id of its rows is id.
 func (c *Config) OncePass(s schemas.Stream, id string) load.Pass {
 	p := c.passOf(s, id, true)
 	p.Once = true

@@ -40,8 +40,8 @@ func (k *destinationRun) commit(ctx context.Context, p *pass, g *group) error {
 	return errors.New("missing rows were requested twice")
 }
 
-// attempt writes g and commits it. It returns true, and commits nothing, if missing rows had to be requested first.
-// Once the answers about the missing rows are known, no second request follows.
+// attempt writes g and commits it. If it must first request the missing rows from the source, it does so, commits
+// nothing and returns true. The next attempt then has the answers, and requests nothing.
 func (k *destinationRun) attempt(ctx context.Context, p *pass, g *group) (again bool, err error) {
 	if err := k.write(ctx, p, g); err != nil {
 		return false, err

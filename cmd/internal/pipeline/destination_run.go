@@ -45,11 +45,11 @@ type destinationRun struct {
 	readings           []*rowhash.Digest
 	whole              int    // number of passes from the beginning of the list, including this one
 	longest            int64  // records of the longest whole pass so far
-	steady             bool   // the list again had longest records, but some of them were new
+	steady             bool   // the last whole pass again had as many records as longest, but some of them were new
 	over               string // id of the last finished pass that read every record
 	wholeNext          bool   // the next pass reads the whole list
 	incrementalRefuted cursor.Refutation
-	noticed            []drift.Notice // notices to report with the next conclusive pass
+	noticed            []drift.Notice // notices to report with the next pass that is not repeated
 	parentState
 
 	passRecord

@@ -78,7 +78,8 @@ func (e *ending) why() string {
 	return proof.Reasons(e.facts)
 }
 
-// sort leaves out rows whose records were rejected or whose parents were not requested.
+// sort finds out which missing rows may be deleted. Two kinds of rows stay: those whose records arrived but were
+// rejected, and those of parents that were not requested.
 func (e *ending) sort(out load.Outcome) {
 	if e.facts.Skipped > 0 {
 		e.others = batch.Retained(out.Keys)
@@ -94,7 +95,7 @@ func (e *ending) sort(out load.Outcome) {
 	}
 }
 
-// settle notes in the run of the destination what the pass has shown.
+// settle notes in the destinationRun what the pass has shown.
 func (e *ending) settle() {
 	k, p, f, d := e.k, e.p, &e.facts, e.decision
 	k.report.Verdict, k.report.Reasons = e.verdict, e.why()
@@ -106,7 +107,7 @@ func (e *ending) settle() {
 	of := *f
 	of.Unstored = e.open.Nameless()
 	k.ended = &claim{verdict: proof.Judge(of), doubtful: other || e.table.Subset, held: d.Held != ""}
-	seen := e.reading // a copy: later passes keep it, and must not keep the pass and the group of e
+	seen := e.reading // a copy, because later passes keep it: a pointer into e would keep the pass and the group in memory
 	k.before = &seen
 	p.run.twins.show(p.stream.Name, &seen)
 	if !f.Resumed {

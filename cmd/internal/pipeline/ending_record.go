@@ -27,14 +27,14 @@ type witnesses struct {
 	Why    string      `json:"why"`
 	End    proof.Known `json:"end,omitempty"` // how the end of the list is known
 	Doubts []string    `json:"doubts,omitempty"`
-	Pass   string      `json:"pass,omitempty"` // if it is not the id of the run
+	Pass   string      `json:"pass,omitempty"` // empty if it is the id of the run
 	proof.Facts
-	Longest  *int64        `json:"longest,omitempty"` // if it is not the number of distinct records; in place of that of the facts
-	Alive    *int64        `json:"alive,omitempty"`   // if it is not the number of distinct records
+	Longest  *int64        `json:"longest,omitempty"` // nil if it is the number of distinct records; replaces Facts.Longest
+	Alive    *int64        `json:"alive,omitempty"`   // nil if it is the number of distinct records
 	Missing  int64         `json:"missing,omitempty"`
 	Asked    int64         `json:"asked,omitempty"`
 	NotFound int64         `json:"not_found,omitempty"`
-	Decided  string        `json:"decided,omitempty"` // if it is not [proof.NoneMissing]
+	Decided  string        `json:"decided,omitempty"` // empty if it is [proof.NoneMissing]
 	Since    *time.Time    `json:"since,omitempty"`   // unchanged records before this time were not requested
 	Held     string        `json:"held,omitempty"`
 	Note     string        `json:"note,omitempty"`
@@ -55,8 +55,8 @@ func (e *ending) witnesses() witnesses {
 	}
 }
 
-// shorten leaves out what a reader of the certificate can see in the other members and columns. Most of what a run adds
-// to a destination in which nothing changes are certificates.
+// shorten leaves out values that equal other members or columns of the certificate. If nothing changes in a
+// destination, certificates are most of what a run adds to it.
 func (w *witnesses) shorten(run string) {
 	if w.Pass == run {
 		w.Pass = ""
@@ -91,8 +91,8 @@ func (e *ending) writeCertificate(ctx context.Context) error {
 	})
 }
 
-// drifted returns the notices of the pass. It compares profiles only if believed is true. If shut is true, the
-// deletions wait for a person.
+// drifted returns the notices of the pass. It compares the profile of the pass with the stored one only if believed is
+// true. If shut is true, the deletions wait for a person.
 func (e *ending) drifted(shut, believed bool) []drift.Notice {
 	p, g := e.p, e.g
 	all := slices.Clone(p.noticed)
@@ -153,8 +153,8 @@ func (e *ending) note(ctx context.Context) error {
 	return k.learn(ctx, p, m)
 }
 
-// leftByFilter returns a note if rows were marked as deleted perhaps only because the stream's filter has changed.
-// The source may still have their records.
+// leftByFilter returns a note if rows were marked as deleted in the first pass with a changed filter. The source may
+// still have their records.
 func (e *ending) leftByFilter() string {
 	p := e.p
 	if e.counts.Deleted == 0 || p.known.Profile == nil || p.known.Rules == filterPrint(p.stream) {
@@ -174,7 +174,7 @@ func filterPrint(s schemas.Stream) string {
 	return strconv.FormatUint(parents.ID(text), 36)
 }
 
-// resolveRejects marks the rejects that the pass did not meet again as resolved.
+// resolveRejects marks earlier rejects as resolved if the pass has not met them again.
 func (e *ending) resolveRejects(ctx context.Context) error {
 	k, p, resolved := e.k, e.p, e.resolved
 	if len(resolved) == 0 {

@@ -22,8 +22,8 @@ func (k *keyJudge) watch(m *transform.Mapper) {
 	}
 }
 
-// apart reports whether a record can appear in only one answer. Then the same record on two pages was not moved by
-// paging.
+// apart reports whether each record belongs to one request only, because the requests name a parent or a month. Then a
+// record cannot move from one page to another while the list is read.
 func (k *keyJudge) apart() bool { return k.p.stream.Parent != "" || k.p.stream.Months.Set() }
 
 // judge decides between a changed record, a refuted key and an open question. // Invariant 11

@@ -33,7 +33,7 @@ func (k *destinationRun) drop(p *pass, err error) {
 	k.report.Status, k.report.Err = "", nil
 }
 
-// inSurvey reports whether a survey that can still be used has the stream.
+// inSurvey reports whether a survey covers the stream and can still be used.
 func (k *destinationRun) inSurvey() bool {
 	s, ok := k.dest.Destination.(*surveyedDestination)
 	if ok {
@@ -42,14 +42,14 @@ func (k *destinationRun) inSurvey() bool {
 	return ok
 }
 
-// outdated reports whether err only says that the survey is out of date: another process has moved the cursor since then.
-// The stream then begins again, from the cursor that the destination has now.
+// outdated reports whether err means only that the survey is out of date, because another process has moved the cursor
+// since then. The stream then begins again, from the cursor that the destination has now.
 func (k *destinationRun) outdated(err error) bool {
 	return k.surveyed && errors.Is(err, state.ErrMoved)
 }
 
-// reopen begins the stream again, without the survey. It fails if another process has made a pass since then, because
-// rows of a later pass would count as rows of this one. // Invariant 13
+// reopen begins the stream again, without the survey. It fails if another process has made a pass since the survey,
+// because rows of that later pass would count as rows of this one. // Invariant 13
 func (k *destinationRun) reopen(ctx context.Context, st *streamRun) {
 	if s, ok := k.dest.Destination.(*surveyedDestination); ok {
 		s.leave(k.key)

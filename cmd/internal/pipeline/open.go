@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// open reads the position of k. After an interrupted pass, most passes continue there. A full reading and a pass in
-// one transaction start at the beginning.
+// open reads the stored position of k. If the last pass was interrupted, the next pass usually continues there. A full
+// reading, and a pass that is one transaction, always start at the beginning.
 func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.dest.Destination == nil {
 		return nil
@@ -55,7 +55,7 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.report.Backfill == "" && k.owes() {
 		k.allParents = true
 		if !pos.MidPass() {
-			pos.Source = "" // the event may also concern records that an incremental pass leaves out
+			pos.Source = "" // the whole list must be read: the event may concern records that an incremental pass leaves out
 		}
 	}
 	if !pos.MidPass() {

@@ -14,8 +14,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// writeOlder first merges the rows of records that were changed before the edge. The destination counts how many of
-// them are new or changed. Each one is a change that incremental passes have missed. The other rows stay in k.held.
+// writeOlder merges some rows of the group before the others: the rows of records that were changed before the edge.
+// The edge is the time up to which earlier passes have read all changes. The destination counts how many of these rows
+// are new or changed. Each such row is a change that incremental passes have missed. The other rows stay in k.held.
 func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	if !slices.Contains(g.older.flags, true) {
 		return nil
@@ -47,8 +48,8 @@ func refutationNote(r cursor.Refutation, s schemas.Stream) string {
 	return "every pass reads the whole list because incremental passes miss changes: " + r.Why
 }
 
-// stillRefuted returns r if incremental passes over s still request changes in the same way as when r was found. Otherwise it
-// returns no refutation.
+// stillRefuted returns r if incremental passes over s still request changes in the same way as when r was found.
+// Otherwise it returns an empty Refutation.
 func stillRefuted(r cursor.Refutation, s schemas.Stream) cursor.Refutation {
 	if r.Of != "" && s.Incremental.Set() && r.Of != requestsBy(s) {
 		return cursor.Refutation{}

@@ -67,7 +67,7 @@ type group struct {
 	held    int64
 	loose   int64 // the part of held that belongs to pages whose records are in no batch yet
 	batched int64 // bytes of the batches that were made since the last settle
-	spill   bool  // apply the group although the transaction stays open
+	spill   bool  // write the group to the transaction now, although the transaction stays open
 
 	next    cursor.Position
 	total   tally
@@ -75,8 +75,8 @@ type group struct {
 	ended   time.Time      // when the list ended; set together with end
 	digest  rowhash.Digest // set together with end
 	profile *drift.Profile // set together with end; nil if the pass left out records
-	control string         // see pass; set together with end
-	refused rejectedKeys   // see pass; set together with end
+	control string         // see reader; set together with end
+	refused rejectedKeys   // see reader; set together with end
 	met     *reject.Met    // rejects of the pass; set in every group
 }
 

@@ -41,7 +41,7 @@ func (r *run) streams(ctx context.Context) {
 	r.queue = newSettleQueue(late, r.Workers)
 	defer func() {
 		release()
-		r.queue.commits.Wait() // of streams that did not wait for them // Invariant 15
+		r.queue.commits.Wait() // some streams did not wait for their commits // Invariant 15
 	}()
 	done := make(map[string]chan struct{}, len(r.Streams))
 	reports := make([][]StreamReport, len(r.Streams))

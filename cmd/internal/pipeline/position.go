@@ -10,7 +10,7 @@ import (
 )
 
 // storedPosition returns what the cursor will store: the position of the scheduled runs and the positions of all
-// backfills. The parameter pos replaces the position that this run has moved.
+// backfills. The parameter pos is the new position of this run, which is a scheduled run or a backfill.
 func (k *destinationRun) storedPosition(p *pass, g *group, pos cursor.Position) (cursor.Position, error) {
 	if k.report.Backfill == "" {
 		pos.Backfills, pos.Events = k.main.Backfills, k.main.Events
@@ -51,7 +51,7 @@ func (k *destinationRun) all(p *pass, g *group) bool {
 // not arrive.
 func (k *destinationRun) keep(p *pass) cursor.Position {
 	pos := k.start
-	pos.TouchedBy = p.id // makes the cursor differ; the position stays the same
+	pos.TouchedBy = p.id // makes the cursor differ from the stored one; the position stays the same
 	return pos
 }
 

@@ -38,7 +38,7 @@ type reader struct {
 	recordsBefore int64
 
 	group  *group
-	spills bool // each group is applied to the transaction as soon as it is complete: see reserve
+	spills bool // each group is written to the transaction as soon as it is complete: see reserve
 }
 
 // open starts the mapper with the tables of the destinations. If settled is true, every destination has tables of this
@@ -184,7 +184,8 @@ func (rd *reader) size() groupSize {
 	return size
 }
 
-// tooLarge compares the group with its size before the page began.
+// tooLarge returns an error if one page has too many rows, cells, bytes or rejects. It compares the size of the group
+// now with its size before the page.
 func tooLarge(before, now groupSize, rejects int) error {
 	switch {
 	case rejects > mostRejects:
@@ -209,8 +210,8 @@ func (rd *reader) full() bool {
 // that other passes need.
 //
 // A pass that commits only once, at its end, keeps all its groups in memory until then. If the budget is used up, the
-// pass applies its groups to the transaction one by one. From then on the rows use memory of the destination, and the
-// pass takes no more bytes from the budget.
+// pass writes its groups to the open transaction one by one. From then on the rows use memory of the destination, and
+// the pass takes no more bytes from the budget.
 func (rd *reader) reserve(ctx context.Context, groups chan<- *group, n int) error {
 	cost := rd.p.run.budget.cost(n)
 	if rd.spills {
@@ -239,9 +240,9 @@ func (rd *reader) hold(cost int64) {
 	rd.group.loose += cost
 }
 
-// settle gives bytes back to the budget once pages have become batches, which are often half as large. Without
-// settle, the next pages would have to wait for each commit. In the middle of a page nothing is given back, because
-// the body of the page is still in memory.
+// settle gives bytes back to the budget when pages have become batches. Batches are often half as large as pages.
+// Without settle, the next pages would have to wait for each commit. In the middle of a page nothing is given back,
+// because the body of the page is still in memory.
 func (rd *reader) settle() {
 	g := rd.group
 	if rd.inPage {

@@ -35,7 +35,8 @@ func factsOf(end *extract.End) proof.Facts {
 	return f
 }
 
-// comparable reports whether a pass has read the whole list itself.
+// comparable reports whether a pass can be compared with another reading of the same list. It must have read the whole
+// list itself, and not one list for each parent.
 func comparable(f *proof.Facts) bool { return !f.Resumed && !f.Partial && !f.OfParents() }
 
 func (r *reading) compare(h *rowhash.Hasher, before *reading, all []*rowhash.Digest) {

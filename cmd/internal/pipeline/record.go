@@ -26,8 +26,8 @@ type Recorded struct {
 }
 
 // Record calls the function do, and records this as a run of c. First it writes the run's row to the destinations.
-// After the call it writes the run's final row, with the reports that the function has returned. A report without a
-// status gets the status of its error.
+// After the call it writes the run's final row, with the reports that the function has returned. If a report has no
+// status, its error decides the status.
 func Record(ctx context.Context, c Config, do func(Recorded) []StreamReport) (Report, error) {
 	r, err := newRun(c)
 	if err != nil {
@@ -60,7 +60,7 @@ func (r *run) open(ctx context.Context) error {
 		}
 		row := &runRow{dest: d, stored: stored}
 		if p, err := cursor.Decode(stored); err == nil {
-			if p.Pass != r.Run { // else this is another attempt at the same run
+			if p.Pass != r.Run { // equal ids: another attempt at the same run
 				r.Run = runid.Later(r.Run, p.Pass)
 			}
 			row.ended, row.before, row.attempt = p.Longest, p.Pass, p.TouchedBy
@@ -102,8 +102,8 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 	return nil
 }
 
-// commit commits rows of [load.Runs] and the cursor of the runs. A settlement takes fewer statements than a transaction of
-// a stream.
+// commit commits rows of [load.Runs] and the cursor of the runs. If the destination was surveyed, commit uses a
+// settlement, which takes fewer statements than a transaction of a stream.
 func (w *runRow) commit(ctx context.Context, r *run, next state.Cursor, rows ...[]any) error {
 	key, pass := r.Key(runStream), load.Pass{Run: r.Run, Whole: true, Now: r.Now}
 	s, able := w.dest.Destination.(*surveyedDestination)
@@ -157,7 +157,7 @@ func summary(rep Report) any {
 	return strings.Join(lines, "\n")
 }
 
-// finish writes the run's final row. After a stop it does so too, within the rest of the grace period.
+// finish writes the run's final row. After a stop it has recordGrace for this.
 func (r *run) finish(ctx context.Context, err error) (Report, error) {
 	rep := Report{
 		Run: r.Run, Pipeline: r.Name, Started: r.started, Ended: r.Now(),

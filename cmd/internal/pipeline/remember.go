@@ -73,6 +73,6 @@ func (r *run) remember(ctx context.Context, d Destination, found map[string]extr
 	if err != nil {
 		return err
 	}
-	next := cursor.Position{TouchedBy: runid.After(r.Run, pos.TouchedBy)}.Encode() // differs also in another attempt at the run
+	next := cursor.Position{TouchedBy: runid.After(r.Run, pos.TouchedBy)}.Encode() // differs from the stored cursor, even in another attempt at the same run
 	return load.CommitRows(ctx, d, r.Key(conventionStream), stored, next, load.Pass{Run: r.Run, Whole: true, Now: r.Now}, load.Conventions, rows...)
 }

@@ -28,7 +28,7 @@ const (
 	StatusStopped     Status = "stopped" // stopped by a signal before its end
 
 	StatusRunning Status = "running"
-	StatusPartial Status = "partial" // what is committed is safe, and something is left to do
+	StatusPartial Status = "partial" // committed data is safe, but the run is not complete
 )
 
 // The exit codes of a run.

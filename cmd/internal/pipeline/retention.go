@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// removed is what a run has removed from a destination's own tables, for the run's row.
+// removed is what a run has removed from penstock's own tables in a destination. It is stored in the run's row.
 type removed struct {
 	load.Trimmed
 	Before time.Time `json:"before"`

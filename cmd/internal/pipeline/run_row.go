@@ -32,8 +32,8 @@ type runCounts struct {
 	Attempts []RunAttempt        `json:"attempts,omitempty"` // the last ones; none if there was only one
 }
 
-// RunAttempt is one attempt at a run, in one destination. The attempts at a run are in different processes, if workers
-// share its work, or after the source did not answer.
+// RunAttempt is one attempt at a run, in one destination. A run has several attempts if workers share its work, or if
+// it was tried again because the source did not answer.
 type RunAttempt struct {
 	Started  time.Time `json:"started_at"`
 	Ended    time.Time `json:"ended_at,omitzero"`
@@ -60,7 +60,7 @@ func (w *runRow) begin(ctx context.Context, r *run) error {
 		w.attempt = ""
 		return nil
 	}
-	w.attempt = runid.After(r.Run, w.before, w.attempt) // makes the cursor differ
+	w.attempt = runid.After(r.Run, w.before, w.attempt) // makes the cursor differ from the stored one
 	columns := []string{"run", "pipeline", "started_at", "ended_at", "status", "counts", "error"}
 	return w.dest.Scan(ctx, load.Runs.Name, columns, func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
@@ -123,7 +123,7 @@ func (r *run) row(rep Report, w *runRow) ([]any, error) {
 		started = w.earlier.started
 		counts.follow(w.earlier.runCounts, here.Streams, this)
 		if status == StatusComplete && len(counts.Open) > 0 {
-			status = StatusPartial // of a stream that only an earlier attempt has read
+			status = StatusPartial // only an earlier attempt has read that stream, and not completely
 		}
 	}
 	all, err := json.Marshal(counts)
@@ -133,8 +133,8 @@ func (r *run) row(rep Report, w *runRow) ([]any, error) {
 	return []any{r.Run, r.Name, started, ended, string(status), string(all), text}, nil
 }
 
-// follow adds the counts of earlier attempts at the run. The parameters are these counts, and the streams and the outcome
-// of this attempt. A stream has the status of the last attempt that has read it.
+// follow adds the counts of earlier attempts at the run to c, which has the counts of this attempt. A stream gets the
+// status of the last attempt that has read it.
 func (c *runCounts) follow(earlier runCounts, streams []StreamReport, this RunAttempt) {
 	c.Counts = c.Counts.Add(earlier.Counts)
 	c.Requests += earlier.Requests

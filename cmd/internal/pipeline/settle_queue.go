@@ -27,7 +27,7 @@ type settleQueue struct {
 
 const (
 	settleAge  = 5 * time.Second
-	settleIdle = 20 * time.Millisecond // after the last stream was read, another stream may be about to begin
+	settleIdle = 20 * time.Millisecond // wait this long after the last stream was read: another stream may be about to begin
 )
 
 // waiting is a settlement in the queue.
@@ -76,8 +76,8 @@ func (s *slot) finish(destination string, destinations int) {
 	}
 }
 
-// unfinish notes that the commit has failed, so that the stream may be read again for the destination. Streams that have
-// begun are not stopped.
+// unfinish notes that the commit has failed, so that the stream may be read again for the destination. It does not stop
+// the streams that finish has already let begin.
 func (s *slot) unfinish(destination string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,8 +169,8 @@ func (q *settleQueue) flush() {
 	}
 }
 
-// settle queues a settlement, and returns when the commit that includes it has ended, or ctx. It gives the slot of the
-// stream back, so that another stream is read meanwhile. The next pass of the stream takes a slot again.
+// settle queues a settlement, and returns when the commit that includes it has ended or ctx is done. It gives the slot
+// of the stream back, so that another stream can be read meanwhile. The next pass of the stream takes a slot again.
 func (q *settleQueue) settle(ctx context.Context, s *slot, to *surveyedDestination, of load.Settlement) error {
 	w := &waiting{Settlement: of, to: to, done: make(chan error, 1)}
 	for _, r := range of.Rows {
@@ -186,7 +186,7 @@ func (q *settleQueue) settle(ctx context.Context, s *slot, to *surveyedDestinati
 		return err
 	case <-ctx.Done():
 		q.withdraw(w)
-		return ctx.Err() // the commit may have begun, then its outcome is unknown
+		return ctx.Err() // if the commit has begun, its outcome is unknown
 	}
 }
 

@@ -87,8 +87,8 @@ func (st *streamRun) rules() string {
 	return strconv.FormatUint(parents.Definition(st.stream), 36)
 }
 
-// tracksLeft reports whether passes must note which records the filter leaves out. Only incremental passes must: a
-// whole pass finds the rows of such records missing.
+// tracksLeft reports whether passes must note which records the filter leaves out. Only incremental passes must note
+// them: in a whole pass, the rows of these records are missing anyway.
 func (st *streamRun) tracksLeft() bool {
 	s := st.stream
 	return len(s.Rules.Filter) > 0 && s.Incremental.Set() && st.parts() && s.Table.Mode != schemas.Append
@@ -105,8 +105,8 @@ func (st *streamRun) newParentTracker() *parents.Tracker {
 	return parents.NewTracker(st.stream)
 }
 
-// probed reports whether the stream is probed before it is read. A child stream is not, because the answer
-// for its first parent shows how its endpoint answers.
+// probed reports whether the stream is probed before it is read. A child stream is not probed, because the answer for
+// its first parent shows how its endpoint answers.
 func (st *streamRun) probed() bool {
 	return st.simple().Parent == "" && st.origin.Class != schemas.ClassFile
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// surveyedDestination is a destination whose streams were surveyed when the run began. It answers from the survey for
-// some minutes, until a transaction of this process has changed the stream.
+// surveyedDestination is a destination whose streams were surveyed when the run began. Its methods answer from the
+// survey for at most surveyAge. For each stream they do so only until a transaction of this process has changed it.
 type surveyedDestination struct {
 	load.Destination
 	by     load.Surveyor
@@ -57,7 +57,7 @@ func (s *surveyedDestination) leave(k state.Key) {
 }
 
 // survey surveys the streams of the run, in each destination that can do so. If a survey fails, each stream is read in
-// the usual way. The survey comes before the first commit of the run, so it also has the cursor of the runs.
+// the usual way. The survey comes before the first commit of the run, because it also reads the cursor for that commit.
 func (r *run) survey(ctx context.Context) {
 	if r.Options.DryRun || r.Options.Backfill != nil {
 		return
@@ -81,7 +81,8 @@ func (r *run) survey(ctx context.Context) {
 	}
 }
 
-// part returns the destination that a handle belongs to, or the source's part of it.
+// part returns the destination to which the handle d gives access. If several sources share its tables, part returns
+// the source's part of it.
 func part(d load.Destination) load.Destination {
 	switch in := d.(type) {
 	case interface{ Part() load.Destination }:
@@ -92,7 +93,7 @@ func part(d load.Destination) load.Destination {
 	return d
 }
 
-// whole returns the destination that a handle belongs to.
+// whole returns the destination to which the handle d gives access, with the parts of all sources.
 func whole(d load.Destination) load.Destination {
 	if in, ok := d.(interface{ Pooled() load.Destination }); ok {
 		return whole(in.Pooled())
@@ -184,7 +185,7 @@ func equalRows(root string, st load.StreamSurvey, g *group) (rows int64, equal b
 	return rows, st.Digest != "" && !st.Forgotten && st.Rows == rows && st.Digest == digest.Sum()
 }
 
-// bookkeeping is the transaction of the end of a pass that has changed no rows of its stream.
+// bookkeeping is the transaction at the end of a pass that has changed no rows of its stream.
 type bookkeeping struct {
 	k     *destinationRun
 	p     *pass
@@ -241,8 +242,8 @@ func (x *bookkeeping) Commit(ctx context.Context, next state.Cursor) error {
 	return err
 }
 
-// leaveOutParents leaves out the rows of parents that are stored with the same fingerprint. Their rows of the child
-// stream are unchanged too.
+// leaveOutParents leaves out the rows of parents that the destination already stores with the same fingerprint. The
+// child rows of these parents are unchanged too.
 func (x *bookkeeping) leaveOutParents() error {
 	var prints map[string]any
 	for i, r := range x.of.Rows {

@@ -94,7 +94,7 @@ func (s storedOf) Scan(ctx context.Context, table string, columns []string, visi
 	return nil
 }
 
-// forget lets later scans of the tables read the destination.
+// forget makes later scans of the tables read the destination instead of the survey.
 func (s *surveyedDestination) forget(tables ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,9 +103,9 @@ func (s *surveyedDestination) forget(tables ...string) {
 	}
 }
 
-// parentPrints returns the fingerprints of a stream's stored parents; nil for a parent without one. It leaves out those
-// that the pass unsure has written. It returns none if the rows cannot be used, or if the stream was settled since the
-// survey.
+// parentPrints returns the fingerprints of a stream's stored parents; nil for a parent without a fingerprint. It leaves
+// out parents that the pass with the id unsure has written. It returns an empty map if the rows cannot be used, or if
+// the stream was settled since the survey.
 func (s *surveyedDestination) parentPrints(k state.Key, unsure string) map[string]any {
 	prints := map[string]any{}
 	o := s.ownOf(load.Parents.Name)

@@ -27,10 +27,10 @@ type claim struct {
 	held     bool
 }
 
-// of(destination, stream) returns the worse of two verdicts: on the last pass in any destination, and on the last pass
-// in this destination. Child streams take their parents from the first of these passes, and compare them with rows that
-// the second has loaded. If the stream is held in this destination, the verdict is at best consistent. The verdict is
-// "" if there was no pass yet. // Invariant 12
+// of returns the worse of two verdicts on passes over the stream. The first is on the last pass in any destination,
+// because child streams take their parents from that pass. The second is on the last pass in this destination, because
+// that pass has loaded the rows with which the parents are compared. If the stream is held in this destination, the
+// result is at best consistent. If there was no pass yet, the result is "". // Invariant 12
 func (l *verdicts) of(destination, stream string) Verdict {
 	l.mu.Lock()
 	defer l.mu.Unlock()
