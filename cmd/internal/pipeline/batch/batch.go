@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// Without returns copies of the batches. It leaves out the rows for whose ordinal the function omit returns true, in
-// child tables too.
+// Without returns copies of the batches. It leaves out the rows with an ordinal for which omit returns true, in child
+// tables too.
 func Without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out []transform.TableBatch, err error) {
 	for _, b := range batches {
 		cells, err := rowhash.Columns(b.Batch, []string{schemas.ColOrdinal})

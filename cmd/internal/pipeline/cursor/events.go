@@ -50,8 +50,8 @@ func (p Position) Applied() (a Applied, err error) {
 	return a, nil
 }
 
-// Knows reports whether an event was seen before. An event with a low ordinal is new if it was received after the
-// last commit: it comes from an inbox that replaced a lost one.
+// Knows reports whether an event was seen before. An event with a low ordinal is new if it was received after the last
+// commit. Then the inbox was lost, and the event comes from a new inbox that counts from the beginning.
 func (a Applied) Knows(ordinal int64, received time.Time) bool {
 	return ordinal <= a.Through && !received.After(a.At)
 }

@@ -9,7 +9,8 @@ import (
 	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
-// allFit reports whether each value of a column of type t could be stored with the type was.
+// allFit reports whether each value of a column, whose type is t, could also be stored in a column of the earlier type,
+// was.
 func allFit(values arrow.Array, t, was arrow.DataType) bool {
 	_, isJSON := t.(*schemas.JSONType)
 	for i := range values.Len() {
@@ -48,7 +49,7 @@ func fits(value string, isJSON bool, t arrow.DataType) bool {
 	return false
 }
 
-// decimal reports whether a text is a number with at most so many digits before and after the point.
+// decimal reports whether a text is a number with at most these numbers of digits before and after the decimal point.
 func decimal(value string, before, after int) bool {
 	if !jsonscan.IsNumber([]byte(value)) {
 		return false

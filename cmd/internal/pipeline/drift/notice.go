@@ -51,7 +51,7 @@ const (
 // tolerances are the limits of a normal change from one run to the next. A loss of rows causes a notice only if it
 // exceeds both loss and share. Growth causes a notice only if it exceeds both growth and gained.
 type tolerances struct {
-	evidence float64 // values to expect in a field before its absence counts as vanished
+	evidence float64 // a field has vanished if at least so many of its values were expected and none arrived
 	nulls    float64 // a smaller change of the share of rows with a value causes no notice
 	sigmas   float64 // a change of that share by fewer standard deviations may be chance
 	loss     int64
@@ -60,8 +60,8 @@ type tolerances struct {
 	gained   int64
 }
 
-// usualTolerances has, for a loss, the limits above which deletions need a person's confirmation. So a loss that needs
-// no confirmation causes no notice.
+// usualTolerances are the tolerances for all streams. The limits for a loss are those above which deletions need a
+// person's confirmation. So a loss that needs no confirmation causes no notice.
 var usualTolerances = tolerances{evidence: 14, nulls: 0.25, sigmas: 5, loss: proof.BrakeRows, share: proof.BrakeShare / 100.0, growth: 3, gained: 1000}
 
 // Compare compares two profiles and returns the notices, the gravest first.

@@ -92,14 +92,14 @@ type Forecast struct {
 	Records  int64    `json:"records"`
 	Bytes    int64    `json:"bytes"`
 	Seconds  float64  `json:"seconds"`
-	AtLeast  bool     `json:"at_least,omitempty"` // at least this much, because at least one stream needs at least its figures
+	AtLeast  bool     `json:"at_least,omitempty"` // the figures are the least that the run needs, because this is so for one of its streams
 	Sent     int64    `json:"sent"`               // requests that the forecast has sent
 	Guessed  int      `json:"guessed"`            // streams whose size is unknown
 	Skipped  int      `json:"skipped"`            // streams that end after the deadline
 	Streams  []Stream `json:"streams"`
 }
 
-// Assumptions about what was never read, in bytes.
+// Assumed sizes, in bytes, of answers that were never read.
 const (
 	guessPageSize   = 40 << 10
 	guessAnswerSize = 2 << 10 // of a request for one record
@@ -213,7 +213,7 @@ func (k Knowledge) child(s schemas.Stream, before map[string]Size) Stream {
 	return one
 }
 
-// maxGenerations limits the search for the first parent.
+// maxGenerations limits how many parents of parents sizeOf follows.
 const maxGenerations = 10
 
 // sizeOf returns the size of a parent's list. The field Pages has only the pages that the run reads for child streams.

@@ -27,7 +27,7 @@ const (
 	bloomMost   = 8 << 20
 )
 
-// NewKeys returns a filter for about that many keys.
+// NewKeys returns a filter for about as many keys as most says. If most is 0, the number of keys is unknown.
 func NewKeys(most int64) *Keys {
 	bytes := min(max(most*bloomBits/8, bloomLeast), bloomMost)
 	if most == 0 {

@@ -21,9 +21,9 @@ type Locks struct {
 // Lock is the lock of one stream. A nil Lock never blocks.
 type Lock struct {
 	c             chan struct{} // contains one token while the lock is held
-	watched       atomic.Bool   // deltas may want the lock
+	watched       atomic.Bool   // webhook events of the stream are applied, so deltas may want the lock
 	deltasAllowed atomic.Bool   // a running pass releases the lock between its commits
-	doubt         atomic.Bool   // a destination stores open records that the deltas have not queued yet
+	doubt         atomic.Bool   // a destination stores records to request again, and the deltas have not queued them yet
 
 	mu       sync.Mutex
 	overlays map[string]*Overlay // by destination; only the lock's holder may use it
@@ -44,7 +44,7 @@ func (t *Locks) of(stream string) *Lock {
 	return u
 }
 
-// Watch returns the lock of a stream whose events deltas apply.
+// Watch returns the lock of a stream whose webhook events are applied, and notes that deltas may want the lock.
 func (t *Locks) Watch(stream string) *Lock {
 	if t == nil {
 		return nil
@@ -69,7 +69,8 @@ func (u *Lock) Watched() bool { return u != nil && u.watched.Load() }
 // DuringPass reports whether a running pass allows deltas between its commits.
 func (u *Lock) DuringPass() bool { return u.deltasAllowed.Load() }
 
-// TakeDoubt reports whether a pass has stored open records in a destination since the last call.
+// TakeDoubt reports whether, since the last call, a pass has stored records in a destination that must be requested
+// again.
 func (u *Lock) TakeDoubt() bool { return u.doubt.Swap(false) }
 
 // Since returns when the last pass of this process ended.

@@ -1,6 +1,7 @@
-// Package overlay has what the passes over a stream and the webhook events of that stream share, in one process. The
-// lock of the stream decides which of the two commits. An overlay lets events commit between two commits of a pass, and
-// notes which records they have committed. Then the pass does not replace these records with older ones.
+// Package overlay lets passes over a stream and webhook events of the same stream commit to the same table, in one
+// process. The lock of the stream decides which of the two may commit. An overlay lets events commit between two
+// commits of a pass, and notes which records they have committed. Then the pass does not replace these records with
+// older ones.
 package overlay
 
 import (

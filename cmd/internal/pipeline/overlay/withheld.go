@@ -30,8 +30,8 @@ func (h *Withheld) Release() {
 	*h = Withheld{}
 }
 
-// Withhold removes the rows that must not overwrite rows of deltas: their page may have been requested before the
-// deltas. // Invariant 8
+// Withhold removes the rows of records that deltas have committed during the pass, because the page may have been
+// requested before the deltas were committed. // Invariant 8
 func (l *Overlay) Withhold(s schemas.Stream, batches []transform.TableBatch) (h Withheld, err error) {
 	h.Batches = batches
 	if l == nil || len(l.known) == 0 {
@@ -78,7 +78,7 @@ func (h *Withheld) Settle(l *Overlay, u *Lock) {
 	h.Release()
 }
 
-// Give exchanges Batches for another copy of the same rows.
+// Give replaces Batches with batches that h must release. It releases the previous batches if they were copies.
 func (h *Withheld) Give(batches []transform.TableBatch) {
 	if h.own {
 		batch.ReleaseTables(h.Batches)

@@ -10,7 +10,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 )
 
-// valuesOf formats each value of a tuple as rowhash.Text does.
+// valuesOf formats each value of a tuple as rowhash.Text does. A tuple is a JSON array of the values that identify a
+// parent, for example [7,"a"].
 func valuesOf(tuple []byte) []string {
 	var values []json.RawMessage
 	if json.Unmarshal(tuple, &values) != nil {

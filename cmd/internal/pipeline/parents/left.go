@@ -124,8 +124,9 @@ func (k *Tracker) skipped(m *Stored, context []arrow.Array, row int) bool {
 	return !asked && m.lists(id)
 }
 
-// exclusive reports whether no other parent's answer can contain the row's record. Two conditions must hold: each
-// parent has one record, whose key is one of the parent's values; and no existing parent has this value.
+// exclusive reports whether only the answer for the row's own parent can contain the row's record. Each parent must
+// have one record, whose key is one of the parent's values. If a parent has several values, no parent that exists now
+// may have that value.
 func (k *Tracker) exclusive(key, context []arrow.Array, row int) bool {
 	if !k.single || len(key) != 1 {
 		return false

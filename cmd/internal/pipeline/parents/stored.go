@@ -48,10 +48,10 @@ type remembered struct {
 type traits byte
 
 const (
-	listed traits = 1 << iota
-	filled
-	stale  // some of the parent's rows must be written again
-	barren // a parent of this stream may have no rows
+	listed traits = 1 << iota // the source's list contains the parent
+	filled                    // the table has rows of the parent
+	stale                     // some of the parent's rows must be written again
+	barren                    // a parent of this stream may have no rows
 )
 
 // Recall reads which parents are stored. A parent is requested again if its rows were deleted or must be written again,

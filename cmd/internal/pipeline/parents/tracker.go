@@ -113,7 +113,7 @@ func (k *Tracker) Skips() bool { return k != nil && k.skips }
 func Definition(s schemas.Stream) uint64 {
 	rules := s.Rules
 	rules.MaskKey = ""
-	var records []string // learned paths are found again
+	var records []string // paths that probes have found are left out
 	if s.Stated["records"] != "" {
 		records = s.Records
 	}
@@ -156,7 +156,7 @@ func (k *Tracker) Needs(p extract.Parent, of int) bool {
 
 func (k *Tracker) print(p extract.Parent) int64 { return int64(p.Fingerprint + k.definition) }
 
-// Note notes the parents that a page answers. Their records precede those of later pages.
+// Note notes the parents whose records a page contains. These records precede the records of later pages.
 func (k *Tracker) Note(parents []extract.Parent) {
 	for _, p := range parents {
 		k.records += p.Records
@@ -179,8 +179,8 @@ func (k *Tracker) Refuse(rejects []transform.Reject) {
 	}
 }
 
-// Take returns the parents whose rows are complete with the current group. It leaves out parents with a rejected
-// record, so that the next pass requests them again. // Invariant 11
+// Take returns the parents whose rows are complete with the current group. If a record of a parent was rejected, the
+// parent's field sure is false, so that the next pass requests the parent again. // Invariant 11
 func (k *Tracker) Take() []Parent {
 	out := k.noted
 	k.noted = nil

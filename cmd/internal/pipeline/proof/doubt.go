@@ -132,8 +132,8 @@ func wereRejected(n int64) string {
 
 func totalChanged(f *Facts) bool { return !f.FirstTotal.agrees(f.LastTotal) }
 
-// totalNotMet reports whether the stated total differs from the records that arrived. Gaps count as found. A resumed
-// pass is not compared.
+// totalNotMet reports whether the stated total differs from the number of records that arrived. Records that could not
+// be read count as arrived. A resumed pass is not compared.
 func totalNotMet(f *Facts) bool {
 	return f.stated() >= 0 && !f.Resumed && int64(f.stated()) != f.Listed()+f.Gaps
 }

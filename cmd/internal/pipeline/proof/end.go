@@ -20,7 +20,7 @@ type end struct {
 
 var ends = map[string]end{
 	"one_page":   {Whole, "ended with its only page"},
-	"last_page":  {Stated, "ended with the last page it names"},
+	"last_page":  {Stated, "ended with the page that it names as the last"},
 	"total":      {Stated, "ended at its total"},
 	"no_next":    {Stated, "ended with a page that names no next one"},
 	"empty_page": {WalkedPast, "ended with an empty page"},
@@ -28,7 +28,7 @@ var ends = map[string]end{
 	"single":     {Object, "one object"},
 	"parents":    {Parts, "every parent was requested"},
 	"windows":    {Parts, "every window was requested"},
-	"older":      {Recently, "ended at a page of records older than the edge"},
+	"older":      {Recently, "ended at a page without new changes"},
 }
 
 // End returns how the end of the list is known; "" for an unknown rule.

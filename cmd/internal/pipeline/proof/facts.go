@@ -55,7 +55,7 @@ type Facts struct {
 
 	Second  Reading     `json:"second,omitempty"`  // the pipeline: comparison with the previous reading of the same run
 	Others  *Difference `json:"others,omitempty"`  // the pipeline: what differs in a second reading
-	Earlier int64       `json:"earlier,omitempty"` // the pipeline: number of records that another reading of the run found and this one did not, at least
+	Earlier int64       `json:"earlier,omitempty"` // the pipeline: at least so many records were found by another reading of the run, and not by this one
 	Twin    *Difference `json:"twin,omitempty"`    // the pipeline: what differs from the stream that returns the same records
 
 	Parents    int     `json:"parents,omitempty"`  // the extractor: parents that were requested
@@ -88,8 +88,8 @@ const (
 // Difference counts the records that only one of two readings has.
 type Difference struct {
 	Of       string   `json:"of,omitempty"` // stream of the other reading, if different
-	Here     int64    `json:"only_here"`    // records, at least
-	There    int64    `json:"only_there"`   // records, at least
+	Here     int64    `json:"only_here"`    // at least so many records are only in this reading
+	There    int64    `json:"only_there"`   // at least so many records are only in the other reading
 	Examples []string `json:"examples,omitempty"`
 }
 
@@ -120,8 +120,8 @@ func (f *Facts) OfWindows() bool { return f.Rule == "windows" }
 
 func (f *Facts) object() bool { return f.Rule == "single" }
 
-// Repeats returns how many records appeared on two pages. If any record did, other records may have been on no page. A
-// record that appears twice on the same page displaces no other record and is not counted.
+// Repeats returns how many records appeared on two pages. If a record appeared twice, another record may have been on
+// no page. A record that appears twice on the same page displaces no other record and is not counted.
 func (f *Facts) Repeats() int64 {
 	if f.Pages <= 1 || f.OfParents() || f.OfWindows() || f.Mingled {
 		return 0

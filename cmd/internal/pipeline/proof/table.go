@@ -9,7 +9,7 @@ type Table struct {
 	Missing  int64 // the destination: live rows that the pass did not contain, except those whose records were rejected
 	Alive    int64 // the destination: live rows before any is marked as deleted
 	Inserted int64 // the destination: rows that the pass added
-	Missed   int64 // the destination: Missing, including those whose records were rejected
+	Missed   int64 // the destination: Missing, plus the rows whose records were rejected
 
 	Rejected  int64 // the transformer: records of the pass that no table could store
 	Sorted    bool  // the pipeline: for each missing row, it is known whether its record was rejected
@@ -33,13 +33,13 @@ type Table struct {
 	verdict Verdict // this package: the verdict on Facts
 }
 
-// A deletion of more rows than BrakeRows and also of more than BrakeShare percent needs a person's confirmation.
+// A deletion needs a person's confirmation if it exceeds both BrakeRows rows and BrakeShare percent of the table.
 const (
 	BrakeRows  = 100
 	BrakeShare = 10 // percent of the table
 )
 
-// brakeHalf is the number of missing rows from which the loss of half the table needs a person's confirmation.
+// brakeHalf is the number of rows in a table from which the loss of half the table needs a person's confirmation.
 const brakeHalf = 10
 
 // braked reports whether a person must confirm the deletion. In a table without a key, a changed row appears as one

@@ -124,7 +124,7 @@ func (m *Met) Add(rejects ...transform.Reject) {
 // AsOpen returns the open rejects after the pass, for a destination that had none before the pass.
 func (m *Met) AsOpen() *Open { return &Open{all: m.all, more: m.more} }
 
-// Watch notes whether the pass stores the records of o.
+// Watch makes m note which records with rejects in o are stored by the pass.
 func (m *Met) Watch(o *Open) {
 	if len(o.all) == 0 {
 		return

@@ -31,7 +31,7 @@ type lane struct {
 
 // Difference counts the records that only one of two readings has.
 type Difference struct {
-	Here, There int64    // records that only this reading has, and that only the other reading has; there may be more
+	Here, There int64    // at least so many records are only in this reading, and only in the other
 	Examples    []string // keys of some records that only the other reading has, if they can be computed
 }
 

@@ -44,7 +44,7 @@ func (b *File) Close() {
 	}
 }
 
-// With returns the tables of a destination, have, and also the tables that only the hash file contains.
+// With returns have, which are the tables of a destination, and also the tables that only the hash file contains.
 func (b *File) With(have []schemas.Table) []schemas.Table {
 	all := slices.Clone(have)
 	for _, t := range b.Tables {

@@ -61,8 +61,8 @@ func Pass(run, id string) int64 {
 	return 35*int64(len(number)-len(digit)) + n
 }
 
-// After returns the id of a pass of the run that is later than the passes of the run among the ids. Another attempt at
-// a run, perhaps in another process, so continues to count where the previous attempt has ended.
+// After returns the id of the run's next pass. The parameter ids has the ids of earlier passes; those of other runs are
+// ignored. So another attempt at a run, perhaps in another process, continues the numbers of the previous attempt.
 func After(run string, ids ...string) string {
 	var last int64
 	for _, id := range ids {

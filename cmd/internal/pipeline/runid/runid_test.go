@@ -25,7 +25,7 @@ func TestNew(t *testing.T) {
 	require.Zero(t, Time("by hand"))
 }
 
-// Ids of passes sort by their numbers, whatever the number of attempts at a run.
+// Ids of passes sort by the numbers of the passes, even after many attempts at a run.
 func TestPassIDsSort(t *testing.T) {
 	ids := []string{}
 	for n := range int64(200) {
