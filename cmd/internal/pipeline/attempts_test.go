@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Several attempts at a run are one row of the run. The row has the sums of the attempts, and each attempt. A stream has
-// the status of the last attempt that has read it.
+// Several attempts at a run share one row. The row has the sums over the attempts, and a list of them. A stream has the
+// status of the last attempt that has read it.
 func TestAttemptsAreOneRun(t *testing.T) {
 	items := &sourcetest.List{Records: sourcetest.Records(0, 6), Size: 2, Total: true}
 	other := &sourcetest.List{Records: sourcetest.Records(0, 3), Size: 2, Total: true}
@@ -39,13 +39,13 @@ func TestAttemptsAreOneRun(t *testing.T) {
 	require.NoError(t, err)
 	status, c := row()
 	require.Equal(t, "failed", status)
-	require.Empty(t, c.Attempts, "there was one")
+	require.Empty(t, c.Attempts, "there was only one attempt")
 	require.Equal(t, map[Status][]string{StatusFailed: {"items"}}, c.Open)
 
-	items.Fail, r.config.Streams = nil, all[:1] // the unit that is left
+	items.Fail, r.config.Streams = nil, all[:1] // the stream that is not complete yet
 	steps, killed := 0, errors.New("killed")
 	r.restart(func(string) error {
-		if steps++; steps > 8 { // the row says that the attempt runs, and nothing more is written
+		if steps++; steps > 8 { // killed after the row says that the attempt is running
 			return killed
 		}
 		return nil
@@ -72,8 +72,8 @@ func TestAttemptsAreOneRun(t *testing.T) {
 	require.Len(t, r.alive("items"), 6)
 }
 
-// A stopped attempt does not stay running, and the next attempt continues its pass. If a row has vanished meanwhile, a
-// later pass of the same run marks it as deleted.
+// A stopped attempt has the status stopped, and the next attempt continues its pass. If a record disappears from the
+// source, a later pass of the same run marks its row as deleted.
 func TestAttemptsContinue(t *testing.T) {
 	items := &sourcetest.List{Records: sourcetest.Records(0, 6), Size: 2, Total: true}
 	r := newRig(t, map[string]*sourcetest.List{"items": items}, sourcetest.Stream("items"))

@@ -175,7 +175,7 @@ func TestBrokenPageIsAGap(t *testing.T) {
 	broken, last = 3, 57
 	s, _ = r.once(t, Options{})
 	require.Equal(t, StatusHeld, s.Status)
-	require.Equal(t, 60, r.live(), "nothing is deleted beside a gap")
+	require.Equal(t, 60, r.live(), "nothing is deleted while the list has a gap")
 	broken = 0
 	s, _ = r.once(t, Options{})
 	require.Equal(t, []any{StatusComplete, Proven}, []any{s.Status, s.Verdict}, "%v", s.Err)
@@ -204,7 +204,7 @@ func TestHalfOfASmallTableIsHeld(t *testing.T) {
 	}
 }
 
-// While a list moves, a reading may return as many records as the total states, but one record twice and another
+// While a list changes, a reading may return as many records as the total states, but one record twice and another
 // never. So the run reads the list until two readings agree.
 func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 	for _, moves := range []int{0, 1, 2, 1000} {
@@ -283,8 +283,8 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	require.Empty(t, rep.Streams[0].Notices, "the filter has not changed")
 }
 
-// The source refuses all pages after a full one, so two readings show the same rows. Rows of the table that they lack
-// are kept until a person confirms.
+// The source refuses all pages after a full page, so two readings return the same records. Rows that are missing from
+// both readings are kept until a person confirms their deletion.
 func TestRowsAfterRefusedPagesAreKept(t *testing.T) {
 	for name, tt := range map[string]struct {
 		last   int

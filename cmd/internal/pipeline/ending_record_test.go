@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 )
 
-// A member of a certificate that is left out has one meaning. In particular, a first pass does not seem to follow one
-// that was as long.
+// If a member of a certificate is left out, its value follows from other members. The certificate of a first pass
+// contains longest with the value 0: without it, the longest pass before would seem to have as many records.
 func TestShortCertificate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -462,7 +462,7 @@ func TestEditedLists(t *testing.T) {
 		overlooked := r.beforeEdge(missed)
 		e.rest(8 * 24 * time.Hour)
 		run()
-		require.Empty(t, r.wrong(), "seed %d: %s: the whole pass has all of it", seed, r.traits())
+		require.Empty(t, r.wrong(), "seed %d: %s: after the whole pass, every row is right", seed, r.traits())
 		if len(overlooked) > 0 {
 			require.True(t, told(), "seed %d: %s: %v were missed, and the run does not report it", seed, r.traits(), overlooked)
 		}

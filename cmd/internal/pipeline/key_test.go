@@ -30,7 +30,7 @@ type server struct {
 	find    func(string) (schemas.Stream, bool)
 	streams []schemas.Stream
 	clients int
-	asked   int // requests of the current client. A cancelled request of an earlier client may arrive late
+	asked   int // requests of the current client; a cancelled request of an earlier client may arrive late and is not counted
 	one     sync.Mutex
 }
 
@@ -194,9 +194,9 @@ func TestKeyIsRefutedByRecords(t *testing.T) {
 		rows    int
 	}{
 		{"names that differ", endpoint("x.shops", "GET", "/api/shops", "name"), alike(), []string{"name"}, 60},
-		{"two named alike on one page", endpoint("x.shops", "GET", "/api/shops", "name"), alike(44, 45), nil, 60},
-		{"two named alike on two pages", endpoint("x.shops", "GET", "/api/shops", "name"), alike(5, 55), nil, 60},
-		{"two named alike, and no key in the catalogue", own(endpoint("x.shops", "GET", "/api/shops")), alike(5, 55), nil, 60},
+		{"two records with the same name on one page", endpoint("x.shops", "GET", "/api/shops", "name"), alike(44, 45), nil, 60},
+		{"two records with the same name on two pages", endpoint("x.shops", "GET", "/api/shops", "name"), alike(5, 55), nil, 60},
+		{"two records with the same name, and no key in the catalogue", own(endpoint("x.shops", "GET", "/api/shops")), alike(5, 55), nil, 60},
 		{"names that differ, and no key in the catalogue", own(endpoint("x.shops", "GET", "/api/shops")), alike(), nil, 60},
 		{"codes, and no key in the catalogue", own(endpoint("x.shops", "GET", "/api/shops")), manyOf(60, func(i int) any { return m{"code": fmt.Sprint("S", i), "city": i} }), []string{"code"}, 60},
 		{"two codes alike, and no key in the catalogue", own(endpoint("x.shops", "GET", "/api/shops")), manyOf(60, func(i int) any { return m{"code": fmt.Sprint("S", max(i, 1)), "city": i} }), nil, 60},

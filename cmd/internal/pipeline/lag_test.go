@@ -22,8 +22,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// flaky calls the function at before each operation and after each commit. After a commit, an error means that its
-// answer is lost.
+// flaky is a destination that calls its field at before each operation and after each commit. If at returns an error
+// after a commit, the answer of the commit is lost.
 type flaky struct {
 	load.Destination
 	at func(op string) error

@@ -63,13 +63,13 @@ func TestMissingRowsAreRequestedOneByOne(t *testing.T) {
 		held    string
 	}{
 		{"all are gone", gone(0, 1, 2), sourcetest.Records(3, 28), StatusComplete, 3, ""},
-		{"some are there", gone(0, 2), slices.Insert(sourcetest.Records(3, 28), 0, sourcetest.Record{ID: 1, Name: "n1"}), StatusPartial, 3, "of them: 2 are gone"},
-		{"all are there", gone(), sourcetest.Records(0, 28), StatusPartial, 3, "of them: 0 are gone"},
+		{"the source still has some of them", gone(0, 2), slices.Insert(sourcetest.Records(3, 28), 0, sourcetest.Record{ID: 1, Name: "n1"}), StatusPartial, 3, "of them: 2 are gone"},
+		{"the source still has all of them", gone(), sourcetest.Records(0, 28), StatusPartial, 3, "of them: 0 are gone"},
 		{"no record is found, not even one of the list", func(int) (bool, error) { return false, nil }, sourcetest.Records(0, 28), StatusPartial, 0, "3 rows are missing"},
 		{"not entitled", func(id int) (bool, error) {
 			return id > 2, whenBelow(id, 3, &wire.Error{Class: wire.NotEntitled, Status: 403})
 		}, sourcetest.Records(0, 28), StatusPartial, 3, "3 rows are missing"},
-		{"the detail is broken", func(id int) (bool, error) {
+		{"the detail endpoint returns broken answers", func(id int) (bool, error) {
 			return true, whenBelow(id, 3, &wire.Error{Class: wire.Malformed, Status: 200})
 		}, sourcetest.Records(0, 28), StatusPartial, 3, "3 rows are missing"},
 		{"one answer is broken", func(id int) (bool, error) {

@@ -15,8 +15,8 @@ func TestParentVerdictByDestination(t *testing.T) {
 		wantA, wantB Verdict
 	}{
 		{"proven in both", Proven, Proven, Proven, Proven},
-		{"in doubt where it ended first", Unproven, Proven, Unproven, Proven},
-		{"in doubt where it ended last", Proven, Unproven, Unproven, Unproven},
+		{"in doubt in the destination that ended first", Unproven, Proven, Unproven, Proven},
+		{"in doubt in the destination that ended last", Proven, Unproven, Unproven, Unproven},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := newVerdicts()

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// TestFirstRunOfADayRemovesOldCertificates: the first run of a day removes what is older than Keep, and says so in its
-// row. Later runs of the day remove nothing.
+// TestFirstRunOfADayRemovesOldCertificates: the first run of a day removes certificates that are older than Keep, and
+// records this in its row. Later runs of the day remove nothing.
 func TestFirstRunOfADayRemovesOldCertificates(t *testing.T) {
 	l := &sourcetest.List{Records: sourcetest.Records(0, 3), Size: 10, Total: true}
 	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))

@@ -47,7 +47,7 @@ func TestRunLoadsEveryStreamAndRecordsIt(t *testing.T) {
 	require.Equal(t, "3", certs[0]["pages"])
 	var w witnesses
 	require.NoError(t, json.Unmarshal([]byte(certs[0]["witnesses"]), &w))
-	require.Empty(t, w.Pass, "it is the run")
+	require.Empty(t, w.Pass, "the id of the pass is that of the run")
 	require.EqualValues(t, 25, w.LastTotal)
 	require.Empty(t, w.Second)
 
@@ -192,7 +192,7 @@ func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	}
 	r.restart(nil)
 	r.must(StatusFailed)
-	require.Len(t, r.alive("crm_leads"), 50, "nothing is deleted half way")
+	require.Len(t, r.alive("crm_leads"), 50, "nothing is deleted before the pass has ended")
 
 	l.Fail = nil
 	r.restart(nil)
@@ -319,7 +319,7 @@ func TestTombstonesNeedProof(t *testing.T) {
 			l.Pages = func(pass int) []sourcetest.Record { return sourcetest.Records(0, 20-pass) }
 		}, StatusPartial, []Verdict{Proven, Proven}, 0},
 		{"proven by a second pass", sourcetest.List{}, gone, StatusComplete, []Verdict{Consistent, Proven}, 5},
-		{"not proven by a second pass that finds others", sourcetest.List{}, func(l *sourcetest.List) {
+		{"not proven by a second pass that finds other records", sourcetest.List{}, func(l *sourcetest.List) {
 			l.Pages = func(pass int) []sourcetest.Record { return sourcetest.Records(0, 20-pass) }
 		}, StatusPartial, []Verdict{Consistent, Unproven, Unproven, Unproven, Unproven}, 0},
 		{"empty list", sourcetest.List{Total: true}, func(l *sourcetest.List) { l.Records = nil }, StatusPartial, []Verdict{Proven}, 0},

@@ -174,7 +174,7 @@ func TestSandboxParentRefused(t *testing.T) {
 		NoLimits: true, Faults: []sandbox.Fault{{Match: "crm.deals", Kind: sandbox.FaultStatus, Status: http.StatusForbidden}},
 	}, func(s schemas.Stream) bool { return s.Name == "crm.deals" || s.Name == "crm.deal" })
 	p.config.Locks = &overlay.Locks{}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // shorter than a child stream waits for the pass over its parent
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // shorter than the time that a child stream waits for the pass over its parent
 	defer cancel()
 	rep, err := p.run(ctx)
 	require.NoError(t, err)

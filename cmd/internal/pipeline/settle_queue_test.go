@@ -18,9 +18,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A stream whose commit waits for others gives its worker slot back, and does not take one again before it has returned
-// its bytes of the budget. Otherwise it would wait for a stream that has the slot and waits for these bytes.
-// Invariants 6, 15
+// While the commit of a stream waits in the queue, the stream gives its worker slot back. It returns its bytes of the
+// budget before it takes a slot again. Otherwise it could wait for the slot of another stream, which waits for these
+// bytes. // Invariants 6, 15
 func TestSettledStreamsReturnTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lists, streams := map[string]*sourcetest.List{}, []schemas.Stream{}
@@ -57,8 +57,8 @@ func (u unanswering) Settle(ctx context.Context, all []load.Settlement) []error 
 	return errs
 }
 
-// If one of two destinations does not answer, its commit ends after the patience of the other. The stream then makes a
-// pass for this destination only, which commits rows in the usual way. Invariant 15
+// If one of two destinations does not answer, its commit is given up some time after the commit to the other has ended.
+// The stream then makes a pass for this destination only, which commits rows in the usual way. // Invariant 15
 func TestSettlementWaitsWithPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &sourcetest.List{Records: sourcetest.Records(0, 5), Size: 10, Total: true}

@@ -23,7 +23,7 @@ func TestSkippedParentsAndAFilter(t *testing.T) {
 	require.NotContains(t, e.rows("x_detail", "secret"), 5)
 }
 
-// A child stream that is itself a parent is read whole, for the sake of its own child streams.
+// A child stream that is itself a parent is read whole, because its child streams need all of its records.
 func TestParentsOfAParent(t *testing.T) {
 	e := newEstate(t, 30)
 	e.reread, e.lists = 1000, true

@@ -89,7 +89,8 @@ func TestForecastAfterTheFirstRun(t *testing.T) {
 	require.Equal(t, []int64{11, 150, 2, 8, 1, 2}, requests)
 }
 
-// TestForecastOfUnknownLists: the least that a list needs is marked, also where its child streams depend on it.
+// TestForecastOfUnknownLists: if a figure is only the least that a list needs, the forecast marks it. It also marks the
+// figures of child streams that depend on that list.
 func TestForecastOfUnknownLists(t *testing.T) {
 	t.Parallel()
 	k := knowledge()

@@ -10,7 +10,7 @@ type values []func(*Table)
 
 func none(*Table) {}
 
-// observations are the facts that the enumeration combines. In each list, the best value comes first.
+// observations are the facts that enumerate combines in all ways. In each list, the best value comes first.
 var observations = []values{
 	{
 		none,

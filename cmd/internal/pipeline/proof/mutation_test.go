@@ -35,7 +35,7 @@ var verdictProperties = []verdictProperty{
 		return !f.Guessed || !f.Round || f.Rule != "one_page" || f.LastTotal >= 0 || v.Doubtful()
 	}},
 	{"pages that overlap are a doubt", func(f *Facts, v Verdict) bool { return f.Alike == 0 || v.Doubtful() }},
-	{"a total that only the first page states counts", func(f *Facts, v Verdict) bool {
+	{"a total on the first page counts, even if the last page states none", func(f *Facts, v Verdict) bool {
 		return f.LastTotal >= 0 || f.FirstTotal < 0 || f.Resumed || int64(f.FirstTotal) == f.Listed()+f.Gaps || v == Contradicted
 	}},
 	{"a twin with more records is a doubt", func(f *Facts, v Verdict) bool { return f.Twin == nil || v.Doubtful() }},
@@ -77,13 +77,13 @@ var verdictProperties = []verdictProperty{
 	{"children of a proven list are proven", func(f *Facts, v Verdict) bool {
 		return !f.OfParents() || f.Parent != Proven || f.ShortLists > 0 || f.Gone == f.Parents || f.Skipped > 0 || !clean(f) || v == Proven
 	}},
-	{"a total that is met proves", func(f *Facts, v Verdict) bool {
+	{"a total that is met is a proof", func(f *Facts, v Verdict) bool {
 		return f.Rule != "total" || f.Filtered > 0 || f.Keyless || !clean(f) || v == Proven
 	}},
-	{"a second reading that agrees proves", func(f *Facts, v Verdict) bool {
+	{"a second reading with the same records is a proof", func(f *Facts, v Verdict) bool {
 		return f.Second != SameRecords || f.OfParents() || !clean(f) || v == Proven
 	}},
-	{"a page that came twice the same proves", func(f *Facts, v Verdict) bool { return !f.Reread || !clean(f) || v == Proven }},
+	{"two equal answers with the only page are a proof", func(f *Facts, v Verdict) bool { return !f.Reread || !clean(f) || v == Proven }},
 }
 
 type decisionProperty struct {
@@ -99,16 +99,16 @@ var decisionProperties = []decisionProperty{
 	{"a pass in doubt is held or read again", func(_ *Table, v Verdict, d Decision) bool {
 		return !v.Doubtful() || d.Held != "" || d.Action == Repeat || d.Action == RequestMissing
 	}},
-	{"unknown rows are not deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || d.Action == Keep || d.Action == Repeat }},
-	{"the stream of unknown rows is read again", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || t.Last || d.Action == Repeat }},
-	{"a table whose missing rows stay unknown is held", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || !t.Last || d.Held != "" }},
+	{"if the missing rows are unknown, none is deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || d.Action == Keep || d.Action == Repeat }},
+	{"if the missing rows are unknown, the stream is read again", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || t.Last || d.Action == Repeat }},
+	{"if the missing rows are unknown after the last pass, the stream is held", func(t *Table, _ Verdict, d Decision) bool { return t.Swept || !t.Last || d.Held != "" }},
 	{"only a proven pass deletes without confirmation", func(t *Table, v Verdict, d Decision) bool {
 		return d.Action != Remove || v == Proven || t.Confirm && (t.Empty() && t.Second == SameRecords || t.ofOneLength())
 	}},
 	{"missing rows are held, deleted, or requested", func(t *Table, _ Verdict, d Decision) bool {
 		return t.Missing == 0 || d.Action != Keep || d.Held != ""
 	}},
-	{"nothing is deleted where nothing is missing", func(t *Table, _ Verdict, d Decision) bool { return t.Missing > 0 || !d.deletes() }},
+	{"if no row is missing, none is deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Missing > 0 || !d.deletes() }},
 	{"several pages need a second reading", func(t *Table, _ Verdict, d Decision) bool {
 		return d.Action != Remove || t.Pages <= 1 || t.OfParents() || t.twice()
 	}},
@@ -126,11 +126,11 @@ var decisionProperties = []decisionProperty{
 		return v != Consistent || !t.Empty() || t.Second != SameRecords || t.Missing == 0 || !t.Swept || t.Skipped > 0 || d.Action == Repeat || d.Confirm || t.Confirm
 	}},
 	{"rejected records are not deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Rejected == 0 || t.Sorted || d.Action != Remove }},
-	{"rows of other parents stay", func(t *Table, _ Verdict, d Decision) bool { return t.Elsewhere == 0 || d.Action != Remove }},
+	{"missing rows that may belong to other parents are not deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Elsewhere == 0 || d.Action != Remove }},
 	{"the rest of a list is followed by a whole reading", func(t *Table, _ Verdict, d Decision) bool {
 		return !t.Resumed || t.Last || t.OfParents() || t.OfWindows() || t.Partial || d.Action == Repeat
 	}},
-	{"children get the proof that a second reading can give", func(t *Table, v Verdict, d Decision) bool {
+	{"if child streams need a proof that a second reading can give, the list is read again", func(t *Table, v Verdict, d Decision) bool {
 		return !t.Wanted || t.Last || v == Proven || !Repeatable(t.Facts) || d.Action == Repeat
 	}},
 	{"the rows missing from a pass in doubt are requested", func(t *Table, v Verdict, d Decision) bool {

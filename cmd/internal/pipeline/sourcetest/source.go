@@ -1,4 +1,4 @@
-// Package sourcetest has a source of lists for tests: its pages, totals and failures are what a test says.
+// Package sourcetest has a source of lists for tests. The test decides about its pages, totals and failures.
 package sourcetest
 
 import (
