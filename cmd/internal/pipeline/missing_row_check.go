@@ -65,7 +65,7 @@ func newMissingRowCheck(from Source, catalogue []schemas.Stream, s schemas.Strea
 
 // request requests the records with these keys, each at most once. The parameter control is the key of a record that
 // the pass contained. That record is requested first and last. The answers are used only if the source returns it both
-// times. // Invariant 12
+// times. Invariant 12
 func (q *missingRowCheck) request(ctx context.Context, control string, keys []string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -20,7 +20,8 @@ import (
 
 // While the commit of a stream waits in the queue, the stream gives its worker slot back. It returns its bytes of the
 // budget before it takes a slot again. Otherwise it could wait for the slot of another stream, which waits for these
-// bytes. // Invariants 6, 15
+// bytes.
+// Invariants 6, 15
 func TestSettledStreamsReturnTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lists, streams := map[string]*sourcetest.List{}, []schemas.Stream{}
@@ -58,7 +59,7 @@ func (u unanswering) Settle(ctx context.Context, all []load.Settlement) []error 
 }
 
 // If one of two destinations does not answer, its commit is given up some time after the commit to the other has ended.
-// The stream then makes a pass for this destination only, which commits rows in the usual way. // Invariant 15
+// The stream then makes a pass for this destination only, which commits rows in the usual way. Invariant 15
 func TestSettlementWaitsWithPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &sourcetest.List{Records: sourcetest.Records(0, 5), Size: 10, Total: true}
