@@ -150,7 +150,7 @@ func TestCatalogueNamesTables(t *testing.T) {
 			continue
 		}
 		require.Equal(t, strings.ReplaceAll(s.Name, ".", "_"), s.Table.Name)
-		require.NotContains(t, s.Table.Name, "__", "%s: a child table's name would say otherwise", s.Name)
+		require.NotContains(t, s.Table.Name, "__", "%s: only names of child tables have __", s.Name)
 		if s.Class != ClassFile {
 			require.NotEmpty(t, s.Records, s.Name)
 		}

@@ -41,7 +41,7 @@ func (*JSONType) Name() string { return "json" }
 func (*JSONType) String() string { return "json" }
 
 // integerDigits are the possible numbers of digits before the point of a decimal. There are only four, so that a
-// slightly larger number rarely alters a column. An int64 needs 19 digits.
+// slightly larger number rarely changes the type of a column. An int64 needs 19 digits.
 var integerDigits = [...]int32{14, 19, 28, 38}
 
 // Decimal returns the smallest decimal type for numbers with these digits: the parameter digits is their number before

@@ -12,7 +12,8 @@ type Months struct {
 	Full   time.Duration // interval between readings of all months; 0: DefaultFull
 }
 
-// DefaultRecent is how many months before the current one every pass reads. People add and correct past records.
+// DefaultRecent is how many months before the current one every pass reads, because people add and correct past
+// records.
 const DefaultRecent = 2
 
 // Set reports whether the list is read month by month.

@@ -18,9 +18,9 @@ const MaxName = 63
 // itself, and its column is "value".
 //
 // Characters other than letters, digits and underscores separate words: first-name becomes first_name, @odata.etag
-// becomes odata_etag. Some names get a suffix: `_` and the beginning of the pointer's SHA-256. These are names that
-// are too long, are reserved or have no letter or digit. They are also names with letters that a database or file
-// system may fold or normalize.
+// becomes odata_etag. Some names get a suffix: `_` and the beginning of the pointer's SHA-256. A name needs the suffix
+// if it is too long, is reserved, or has no letter or digit. A name also needs it if it has letters that a database or
+// file system may fold or normalize.
 //
 // Two fields may still get the same column name, for example first-name and first_name. A [Namer] distinguishes them.
 func Column(source string) string {
@@ -37,7 +37,7 @@ func Column(source string) string {
 type Namer struct {
 	prefix  string
 	columns map[string]string // by pointer
-	taken   map[string]bool   // assigned and reserved names, folded
+	taken   map[string]bool   // assigned and reserved names, as folded returns them
 	kept    map[string]bool   // see Keep
 }
 
@@ -64,8 +64,8 @@ func NewTableNamer(root string, known map[string]string) *Namer {
 // added.
 func (n *Namer) Reserve(name string) { n.taken[folded(name)] = true }
 
-// Keep reserves a name for the first field whose result of [Column] it is. A key column must have its name, also if a
-// field with another accent arrives first.
+// Keep reserves a name for the first field for which [Column] returns exactly this name. So a key column gets its name,
+// even if a field whose name differs only in an accent arrives first.
 func (n *Namer) Keep(name string) {
 	if !n.taken[folded(name)] {
 		if n.kept == nil {

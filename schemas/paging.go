@@ -31,8 +31,8 @@ const (
 	RoleNext      Role = "next"      // link, token or number of the next page
 	RoleToken     Role = "token"     // token of the next page; ignored if it is a number at the top level of the answer
 	RoleOther     Role = "other"     // a link to a page other than the next
-	RolePartial   Role = "partial"   // true: the answer is incomplete
-	RoleComplete  Role = "complete"  // false: the answer is incomplete
+	RolePartial   Role = "partial"   // if it is true, the answer is incomplete
+	RoleComplete  Role = "complete"  // if it is false, the answer is incomplete
 	RoleState     Role = "state"     // a word that may say that the answer is incomplete
 	RoleFaults    Role = "faults"    // list or text of errors; if it is not empty, the answer is incomplete
 	RoleConstant  Role = "constant"  // unrelated to paging

@@ -75,22 +75,23 @@ func (v *Vocabulary) Pagers() []string {
 	return all
 }
 
-// Parameters returns the request parameters with a meaning, such as [ParamPage], the usual ones first.
+// Parameters returns the request parameters with this meaning, such as [ParamPage]. The usual ones come first.
 func (v *Vocabulary) Parameters(meaning string) []string { return v.Meanings[meaning] }
 
-// Parameter reports whether a request parameter has a meaning, in any spelling.
+// Parameter reports whether a request parameter has this meaning. The spelling of its name does not matter.
 func (v *Vocabulary) Parameter(meaning, name string) bool {
 	return v.parameters[meaning][FoldName(name)]
 }
 
-// Spellings returns the parameters with a meaning whose folded name is that of name, the usual ones first.
+// Spellings returns the parameters with this meaning that are spellings of name, such as pageSize for page_size. The
+// usual ones come first.
 func (v *Vocabulary) Spellings(meaning, name string) []string {
 	word := FoldName(name)
 	return slices.DeleteFunc(slices.Clone(v.Meanings[meaning]), func(p string) bool { return FoldName(p) != word })
 }
 
-// TokenParameters returns the request parameters that may send a token. The name is that of the token in the answer.
-// Some APIs use two names: the token endCursor is sent as after or cursor.
+// TokenParameters returns the request parameters that may send a token. The argument is the name of the token in the
+// answer. Some APIs use two names: the token endCursor is sent as after or cursor.
 func (v *Vocabulary) TokenParameters(name string) []string {
 	return v.SentTokens[FoldName(name)]
 }
@@ -114,7 +115,7 @@ func (v *Vocabulary) CreationField(name string) bool {
 // MoneyField reports whether a field with this name contains amounts of money.
 func (v *Vocabulary) MoneyField(name string) bool { return beginsWithAny(name, v.Fields.Money) }
 
-// withoutExchange removes "exchange" from a name. That word contains "chang", but says nothing about a change.
+// withoutExchange removes "exchange" from a name. This word contains "chang", but does not mean a change.
 func withoutExchange(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "exchange", "")
 }

@@ -50,9 +50,9 @@ type Mask struct {
 }
 
 // Condition is one condition of a filter. Besides Column, exactly one field is set. Numbers, dates and times are
-// compared by value. true equals 1, and false equals 0. Everything else is compared as text. A missing value meets
-// NotIn, and Null if Null is true, and nothing else. A value and a limit of different kinds, such as a text and a
-// number, are not equal, and neither is greater.
+// compared by value. true equals 1, and false equals 0. Everything else is compared as text. A missing value meets only
+// two conditions: NotIn, and Null if it is true. If a value and a limit have different kinds, such as a text and a
+// number, they are not equal, and neither is greater than the other.
 type Condition struct {
 	Column   string
 	In       []string
@@ -87,7 +87,7 @@ const redacted = "[redacted]"
 // Reveal returns the real key.
 func (k MaskKey) Reveal() string { return string(k) }
 
-// Format writes [redacted], whatever the verb.
+// Format writes [redacted] for every verb.
 func (k MaskKey) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, redacted) }
 
 // MarshalText returns [redacted].

@@ -110,9 +110,9 @@ type Stream struct {
 	// the one record.
 	Records []string
 
-	// Context is a name, such as stage. If it is set, each record gets a member _context with a member of this name.
-	// The value of this inner member says what the last * of the pointer has matched: the scalar members of the object,
-	// such as a board's stage, or the key of a map entry.
+	// Context is a name, such as stage. If it is set, each record gets a member _context with a member of this name. The
+	// value of this inner member describes what the last * in the pointer of Records has matched. For an object such as a
+	// board's stage, it has the scalar members. For a map entry, it is the key.
 	Context string
 
 	// Twin is another stream with the same records and the same key. If a record is in only one of the two lists, the
@@ -169,7 +169,7 @@ func (s Stream) Readable() bool { return s.Class.Readable() }
 
 // Default bounds of a stream.
 const (
-	DefaultColumns = 1500 // Postgres allows 1,600 columns, which include penstock's own and dropped ones
+	DefaultColumns = 1500 // Postgres allows 1,600 columns, which include penstock's own columns and dropped columns
 	DefaultTables  = 200
 )
 

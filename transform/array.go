@@ -32,8 +32,8 @@ func (r *reader) array(f *field, i, row int) (end int) {
 	return r.anyArray(f, i, row)
 }
 
-// emptyList stores an empty array. In a column of scalars it stores null, because the platform also writes [] if
-// there is no such object.
+// emptyList stores an empty array. In a column of scalars, it stores null, because the platform also writes [] in the
+// place of a missing object.
 func (r *reader) emptyList(c *column, row int) {
 	switch c.kind {
 	case kindList:

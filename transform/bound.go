@@ -9,8 +9,9 @@ import (
 // A source may send any number of member names. So a stream has a limit of columns and a limit of child tables. The
 // values of a record beyond a limit are stored together, as one JSON value: see rest.go.
 //
-// A column counts once it has a type. The columns that the destination already has are counted before the first page.
-// So after the limit was reached, later passes use the same columns, whatever the order of members. // Invariant 6
+// A column counts toward the limit as soon as it has a type. The columns that the destination already has are counted
+// before the first page. So after a pass has reached the limit, later passes use the same columns, in any order of
+// members. // Invariant 6
 
 const (
 	maxNameBytes = 1024 // longer member names get no column

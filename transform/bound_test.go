@@ -243,8 +243,8 @@ func TestUnlimitedNamesAreBounded(t *testing.T) {
 	}
 }
 
-// A record that follows a record with a rest is split at once. Its hash, rest and rejects are the same as without the
-// record before it.
+// A record that follows a record with a rest is split at once. The hash, rest and rejects of the second record are the
+// same as without the first record.
 func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := bounded(rapid.IntRange(1, 4).Draw(t, "columns"), 1)
@@ -274,8 +274,8 @@ func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 	})
 }
 
-// A record that fits follows a record with a rest, and a rule drops one of its members. Its hash is the same as
-// without the record before it.
+// A record fits into the columns because a rule drops one of its members. It follows a record with a rest. The hash of
+// the fitting record is the same as without the other record.
 func TestFittingRecordAfterARest(t *testing.T) {
 	s := bounded(2, 1)
 	s.Rules.Masks = masks("secret", "drop")

@@ -6,8 +6,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// Clash is a record with the same key as an earlier record of the pass, but with different content. Volatile fields
-// are not part of the content. Nor is the member _context, in which penstock adds the record's parent or stage.
+// Clash is a record with the same key as an earlier record of the pass, but with different content. The content does
+// not include volatile fields. It also does not include the member _context, in which penstock adds the record's parent
+// or stage.
 type Clash struct {
 	Hash     uint64 // hash of the key, equal in all processes
 	Key      string // the key as JSON
@@ -37,10 +38,10 @@ const (
 	ClashRefuted                     // a different record, which is rejected
 )
 
-// CompareKeys makes m compare records with the same key. If the content of a record differs from the content of the
-// first record with its key, m calls the function judge. The function may be called several times for one record,
-// because m may read a page several times. CompareKeys must be called before the first Append. maxSlots is the maximum
-// number of slots for keys, a power of two: use [MostKeySlots] unless memory is scarce.
+// CompareKeys makes m compare records with the same key. If a record does not have the same content as the first record
+// with this key, m calls the function judge. The function may be called several times for one record, because m may
+// read a page several times. CompareKeys must be called before the first Append. maxSlots is the maximum number of
+// slots for keys, a power of two: use [MostKeySlots] unless memory is scarce.
 func (m *Mapper) CompareKeys(judge func(Clash) ClashVerdict, maxSlots int) {
 	m.clashes = &clashes{judge: judge, seen: keyTable{most: maxSlots}}
 }
@@ -103,7 +104,7 @@ func (m *Mapper) clashing(begin, end, row int) bool {
 	first, known := c.seen.put(hash, keyEntry{content, uint32(m.fetched)})
 	c.repeats.Lossy = c.seen.lossy
 	switch {
-	case !known, first.ordinal == uint32(m.fetched): // the page is read again, so this is the same record
+	case !known, first.ordinal == uint32(m.fetched): // equal ordinals: the page is read again, and this is the same record
 		return false
 	case first.content == content:
 		c.repeats.Same++
@@ -134,8 +135,8 @@ func (c *vector) appendKeyPart(dst []byte, row int) []byte {
 
 type keyEntry struct{ content, ordinal uint32 }
 
-// keyTable is a hash table with open addressing. It grows up to a maximum of slots. When three quarters of these are
-// used, new keys may replace old ones. // Invariant 6
+// keyTable is a hash table with open addressing. It grows up to a maximum of slots. When three quarters of this maximum
+// are used, new keys may replace old keys. // Invariant 6
 type keyTable struct {
 	most  int // maximum number of slots
 	slots []keySlot

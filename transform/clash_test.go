@@ -86,7 +86,7 @@ func TestCompareKeys(t *testing.T) {
 	}
 }
 
-// A page that is appended in parts counts as one page. This is also so when it is read again because a type was
+// A page that is appended in parts counts as one page. This also holds when the page is read again because a type was
 // widened.
 func TestCompareKeysAppendMore(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
@@ -114,8 +114,8 @@ func TestCompareKeysAppendMore(t *testing.T) {
 	}
 }
 
-// The beginning of a page was flushed. Its rest is read again together with the next page, and still belongs to the
-// first page. // Invariant 11
+// The beginning of a page was flushed. The rest of the page is read again together with the next page, but still counts
+// as a part of the first page. // Invariant 11
 func TestCompareKeysAfterFlush(t *testing.T) {
 	var same []bool
 	m := NewMapper(schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}, Stamp{Run: "r"}, nil)

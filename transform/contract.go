@@ -95,8 +95,8 @@ func (w *work) checkNewColumn(t *openBatch, st step) (diff []string) {
 	return nil
 }
 
-// checkType stores the values that fit the destination's type in that type. It leaves out the others. If such a value
-// belongs to the key, it leaves out the whole record.
+// checkType stores values in the destination's type if they fit. It leaves out the other values. If a value that does
+// not fit belongs to the key, checkType leaves out the whole record.
 func (w *work) checkType(t *openBatch, st step) (diff []string) {
 	policy := w.m.tables.stream.Rules.Contract.Types
 	narrowed := w.narrow(t, st)

@@ -14,8 +14,8 @@ import (
 // column, and returns the position after the value. If the value has another kind or an unusual spelling, the
 // function returns decline. reader.store then handles the value.
 
-// A function returns decline if it cannot read the value. It has stored nothing. A more general function then reads
-// the value.
+// A function returns decline if it cannot read the value. The function has then stored nothing, and a more general
+// function reads the value.
 const decline = 0
 
 // text stores the string that begins at i, after its opening quote. It copies eight bytes at a time while it scans.

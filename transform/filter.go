@@ -26,7 +26,7 @@ type limit struct {
 	number *big.Rat // nil if the text is not a number
 	time   *int64   // in microseconds; nil if the text is neither a date nor an instant
 
-	units *units // the number as a decimal of this scale; cached from the last comparison
+	units *units // the number as a decimal, cached in the scale of the last comparison
 	scale int32
 }
 

@@ -104,7 +104,8 @@ func TestFullColumnsChangeNoRow(t *testing.T) {
 	require.NotZero(t, split)
 }
 
-// Many records together fill the columns, so all of them are kept. A record that fills them by itself is rejected.
+// If many records together fill the columns, all of them are kept. A record that fills the columns by itself is
+// rejected.
 // Invariants 1 and 6
 func TestNeighborsRejectNoRecord(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}

@@ -40,7 +40,7 @@ func (s *sum) write(dst []byte) {
 type recordHash struct {
 	sum
 	context uint64 // what the member _context has added to sum; 0: nothing
-	cuts    []cut  // parts of the current member that are not hashed as received
+	cuts    []cut  // parts of the current member that other bytes replace in the hash
 	buffer  []byte // buffer for members with cuts
 }
 
@@ -56,7 +56,7 @@ func (h *recordHash) cut(begin, end int, with []byte) {
 	h.cuts = append(h.cuts, cut{begin, end, with})
 }
 
-// pieces adds the member b[begin:end], except for the parts that were cut.
+// pieces adds the member b[begin:end] to the hash. The parts that were cut are replaced by their other bytes.
 func (h *recordHash) pieces(b []byte, begin, end int) {
 	left := h.buffer[:0]
 	for _, c := range h.cuts {

@@ -27,7 +27,7 @@ func (k *recordKey) complete(row int) bool {
 	return true
 }
 
-// tooLong reports whether no index can hold the key of the row.
+// tooLong reports whether the key of the row is too long for an index.
 func (k *recordKey) tooLong(row int) bool {
 	n := 0
 	for _, c := range k.columns {
@@ -100,7 +100,7 @@ func (k *recordKey) positions(s *arrow.Schema) (at []int) {
 }
 
 // The method in returns the key of a record that was not stored, as JSON. It returns "" if a value of the key is
-// missing. If a member occurs twice, it uses the first one.
+// missing. If a member occurs twice, it uses the first value.
 func (k *recordKey) in(record []byte) string {
 	var values []string
 	for i := range k.names {

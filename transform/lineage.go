@@ -12,7 +12,7 @@ import (
 type lineage struct {
 	table   *table
 	parent  *lineage // nil if the parent is the root table
-	rootRow []int32  // for each row, its row of the root table
+	rootRow []int32  // for each row, the row of its record in the root table
 	index   []int32  // for each row, its position in the parent's array
 
 	hash arrow.Array

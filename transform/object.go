@@ -168,7 +168,7 @@ func (r *reader) learn(o *object, name string, i int) *field {
 	return f
 }
 
-// expect prepares the fast comparison with a name. A name that JSON must escape never matches there. Such a name is
+// expect prepares the fast comparison with a name. A name that JSON must escape never matches in this comparison. It is
 // always looked up in object.fields.
 func (f *field) expect(name string) {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {

@@ -128,7 +128,7 @@ func (x *rejects) add(pointer, wanted, raw, reason string) {
 	})
 }
 
-// belong says which record the rejects belong to, from the one at index first.
+// belong sets the record to which rejects belong, for the reject at index first and all after it.
 func (x *rejects) belong(first int, ordinal int64, key, id string) {
 	for i := range x.list[first:] {
 		r := &x.list[first+i]

@@ -212,7 +212,8 @@ func TestDeepValueIsRejectedAlone(t *testing.T) {
 	require.Equal(t, "/x", out.rejects[0].Pointer)
 }
 
-// Large records are repaired in linear time. One has many duplicate names, and another an invalid value deep inside.
+// Large records are repaired in linear time. One record has many duplicate names, and another record has an invalid
+// value deep inside.
 // Invariants 11 and 15
 func TestRepairOfLargeRecords(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
@@ -243,12 +244,12 @@ func TestRejectsOfInvalidUTF8AreBounded(t *testing.T) {
 		whole  bool
 		reason string
 	}{
-		"a value with a few":     {`[{"id":1,"a":"` + strings.Repeat("x", 1000) + "\xff\xff" + `"}]`, 1200, true, reasons[refuseEncoding]},
-		"a value of them":        {`[{"id":1,"a":"` + strings.Repeat("\xff", 1000) + `"}]`, 1200, false, reasons[refuseEncoding]},
-		"text with names twice":  {`[{"id":1,"id":2,"a":"` + strings.Repeat("x", 1000) + `"}]`, 1100, true, reasons[refuseDuplicate]},
-		"a record with a few":    {`[{"id":"` + strings.Repeat("x", 1000) + "\xff" + `"}]`, 1100, true, reasons[refuseEncoding] + notText},
-		"a record of them":       {`[{"id":"` + strings.Repeat("\xff", 1000) + `"}]`, 1200, false, reasons[refuseEncoding] + notWhole},
-		"a record without a key": {`[{"b":"` + strings.Repeat("\xff", 1000) + `"}]`, 1200, false, reasons[refuseEncoding] + notWhole},
+		"a value with a few bad bytes":  {`[{"id":1,"a":"` + strings.Repeat("x", 1000) + "\xff\xff" + `"}]`, 1200, true, reasons[refuseEncoding]},
+		"a value of bad bytes":          {`[{"id":1,"a":"` + strings.Repeat("\xff", 1000) + `"}]`, 1200, false, reasons[refuseEncoding]},
+		"text with names twice":         {`[{"id":1,"id":2,"a":"` + strings.Repeat("x", 1000) + `"}]`, 1100, true, reasons[refuseDuplicate]},
+		"a record with a few bad bytes": {`[{"id":"` + strings.Repeat("x", 1000) + "\xff" + `"}]`, 1100, true, reasons[refuseEncoding] + notText},
+		"a record of bad bytes":         {`[{"id":"` + strings.Repeat("\xff", 1000) + `"}]`, 1200, false, reasons[refuseEncoding] + notWhole},
+		"a record without a key":        {`[{"b":"` + strings.Repeat("\xff", 1000) + `"}]`, 1200, false, reasons[refuseEncoding] + notWhole},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := mustMap(t, keyedStream, tt.page)

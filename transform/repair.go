@@ -28,7 +28,7 @@ func repairable(code int) bool {
 }
 
 // repair stores a record without the values that no column can hold. It returns false if the record is not an object,
-// or cannot be stored even so.
+// or if it cannot be stored even without these values.
 func (r *reader) repair(b []byte, begin, row int) bool {
 	if b[begin] != '{' {
 		return false

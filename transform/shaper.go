@@ -14,8 +14,8 @@ import (
 // columns; and enforces the contract. A Shaper works on whole columns, and does nothing if the stream has no rules.
 // Only the goroutine of its mapper may use it.
 //
-// The hash of a row covers what is stored: not the dropped values, and the masked form of masked values. So a change
-// of the rules changes only the hashes of the rows that it affects.
+// The hash of a row covers only what is stored. It ignores dropped values, and uses the masked form of masked values.
+// So new rules change only the hashes of the rows that they affect.
 type Shaper struct {
 	m          *Mapper
 	hasTables  bool
@@ -29,9 +29,9 @@ type Shaper struct {
 }
 
 // NewShaper returns a Shaper for the batches of m. It must be called before m reads its first record. The Shaper
-// applies the rules of m's stream. The contract compares with the tables that [NewMapper] was given. The parameter
-// settled is true if the destination already has tables of this pipeline. A root table that is not among them is then
-// new. NewShaper returns an error for invalid rules.
+// applies the rules of m's stream. The contract compares the batches with the tables that [NewMapper] was given. The
+// parameter settled is true if the destination already has tables of this pipeline. A root table that the destination
+// does not have is then new. NewShaper returns an error for invalid rules.
 func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
 	if m.tables.rules.err != nil {
 		return nil, fmt.Errorf("shape %s: %w", m.tables.stream.Name, m.tables.rules.err)
@@ -44,8 +44,8 @@ func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
 }
 
 // Shape applies the rules to the batches that the last Flush of m has returned. It must be called before the next
-// Append. It takes ownership of the batches. It returns the batches for the destination, which the caller releases,
-// and the rejects that the contract causes. The rejects of the mapper are not among them.
+// Append. It takes ownership of the batches. It returns the batches for the destination, which the caller releases, and
+// the rejects that the contract causes. These do not include the rejects of the mapper.
 //
 // If Shape returns an error, the stream must stop before any of these batches is written. The error is a
 // [*ContractError], or says why the rules cannot be applied.

@@ -110,7 +110,7 @@ func TestShaperMasks(t *testing.T) {
 		{"round dates", schemas.Mask{Action: "round"}, `[{"id":1,"x":"1984-07-30"}]`, `1984-07-01`},
 		{"round instants", schemas.Mask{Action: "round", To: "year"}, `[{"id":1,"x":"1984-07-30T10:00:00Z"},{"id":2,"x":"1969-12-31T23:59:59.9Z"}]`,
 			`1984-01-01T00:00:00Z 1969-01-01T00:00:00Z`},
-		{"round of what cannot be", schemas.Mask{Action: "round"}, `[{"id":1,"x":true}]`, `null`},
+		{"round of a boolean", schemas.Mask{Action: "round"}, `[{"id":1,"x":true}]`, `null`},
 		{"list", schemas.Mask{Action: "hash"}, `[{"id":1,"x":["abc",null]},{"id":2,"x":[]}]`,
 			`["ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",null] []`},
 		{"list and scalar", schemas.Mask{Action: "redact", With: "#"}, `[{"id":1,"x":["abc",[1]]},{"id":2,"x":7},{"id":3,"x":"s"}]`,
@@ -228,7 +228,7 @@ func TestShaperFilter(t *testing.T) {
 		want string
 	}{
 		{"in", schemas.Condition{Column: "s", In: []string{"open", "won"}}, "1 2"},
-		{"in numbers of text", schemas.Condition{Column: "s", In: []string{"5.0"}}, "3"},
+		{"in, a number as text", schemas.Condition{Column: "s", In: []string{"5.0"}}, "3"},
 		{"in numbers", schemas.Condition{Column: "a", In: []string{"10.50", "1000"}}, "2 4"},
 		{"in flags", schemas.Condition{Column: "b", In: []string{"false"}}, "2"},
 		{"not in", schemas.Condition{Column: "s", NotIn: []string{"open"}}, "2 3 4"},
@@ -238,11 +238,11 @@ func TestShaperFilter(t *testing.T) {
 		{"min date", schemas.Condition{Column: "d", Min: str("2026-02-01")}, "2"},
 		{"max instant", schemas.Condition{Column: "t", Max: str("2026-01-31")}, ""},
 		{"min instant with a zone", schemas.Condition{Column: "t", Min: str("2026-02-01T01:00:00+02:00")}, "2"},
-		{"min number of text", schemas.Condition{Column: "s", Min: str("4")}, "3"},
+		{"min, a number as text", schemas.Condition{Column: "s", Min: str("4")}, "3"},
 		{"min text", schemas.Condition{Column: "s", Min: str("p")}, "2"},
 		{"null", schemas.Condition{Column: "s", Null: &yes}, "4"},
 		{"not null", schemas.Condition{Column: "s", Null: &no}, "1 2 3"},
-		{"null of no column", schemas.Condition{Column: "zzz", Null: &yes}, "1 2 3 4"},
+		{"null in a missing column", schemas.Condition{Column: "zzz", Null: &yes}, "1 2 3 4"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			out := shape(t, ruledStream(schemas.Rules{Filter: []schemas.Condition{tt.by}}), nil, page)

@@ -123,9 +123,9 @@ func (s *tableSet) stillNamed(pointer string, f, other arrow.Field) bool {
 // child returns the table for the objects of an array. The parameter within is the JSON pointer from a row of parent to
 // the array.
 //
-// A member such as /items may be an array of objects in one record and an object in another. The arrays in it, such
-// as /items/taxes, then have rows with different kinds of parents. Such rows are stored in two tables with the same
-// path. Invariant 17
+// A member such as /items may be an array of objects in one record and an object in another record. In an array inside
+// it, such as /items/taxes, the rows then have different parents: rows of items in the first case, and the row of the
+// record in the second. So the rows are stored in two tables with the same path. Invariant 17
 func (s *tableSet) child(parent *table, within string, depth, level int) *table {
 	for _, t := range parent.children {
 		if t.within == within {
@@ -192,8 +192,8 @@ func (s *tableSet) columnAt(t *table, source string) *column {
 
 func (s *tableSet) addColumn(t *table, name, source string, typ arrow.DataType) *column {
 	c := &column{vector: vector{mem: s.mem, typ: typ}, name: name, source: source}
-	// Find the declared type by the name in the source. If several fields differ only in case, one of them gets the
-	// plain column name. Types must not depend on which one.
+	// Find the declared type by the name in the source. If several fields differ only in case, the first of them gets the
+	// plain column name. The declared type must not depend on which field comes first.
 	c.counted, c.always = kindOf(typ) != kindNone, s.always(t, source)
 	if d, ok := s.declared[schemas.Column(t.path+source)]; ok {
 		c.declared = d

@@ -72,7 +72,7 @@ type vector struct {
 	mem  memory.Allocator
 	typ  arrow.DataType // one of the lattice in package schemas
 	kind kind
-	n    int // number of rows up to the last one with a value
+	n    int // number of rows up to the last row with a value
 	room int
 
 	used  int
@@ -303,8 +303,9 @@ func (c *vector) truncate(row int) {
 	c.n = row
 }
 
-// bytes returns the size of the column. For each element of a list, it adds what a destination needs. An empty text in
-// a list takes only three bytes in the page, and no bytes of text in the column.
+// bytes returns the size of the column. For each element of a list, it adds the memory that a destination needs.
+// Otherwise, a list of empty texts would look small, because such a text takes three bytes in the page and none in the
+// column.
 func (c *vector) bytes() int64 {
 	if c.kind <= kindStale {
 		return 0

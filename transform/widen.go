@@ -61,7 +61,7 @@ func (s *tableSet) undo(k checkpoint) {
 	s.stale = k.stale
 }
 
-// forget forgets the changes that undo could restore.
+// forget drops the list of changes, so undo no longer restores the types before them.
 func (s *tableSet) forget() { s.changes, s.bound.admitted = s.changes[:0], s.bound.admitted[:0] }
 
 // rebuild reads the pages of the batch again, until a reading widens no type.

@@ -1,7 +1,7 @@
 package jsonscan
 
-// An instant has exactly the form 2006-01-02T15:04:05[.999999](Z|±07:00). A date has the form 2006-01-02. Both must
-// be days of the calendar in the years 1 to 9999. Everything else is text, for example an instant without a zone,
+// An instant has exactly the form 2006-01-02T15:04:05[.999999](Z|±07:00). A date has the form 2006-01-02. The day must
+// exist in the calendar, in one of the years 1 to 9999. Everything else is text, for example an instant without a zone,
 // with more than six decimals, with a leap second or with a space for the T.
 const shortestTime = len("2006-01-02T15:04:05Z")
 
@@ -14,7 +14,8 @@ func ParseTime(text []byte) (micros int64, ok bool) {
 	return micros, n > 0 && n == len(text)
 }
 
-// TimePrefix returns the instant with which b begins, and its length. Without one, the length is 0.
+// TimePrefix returns the instant with which b begins, and its length. If b does not begin with an instant, the length
+// is 0.
 func TimePrefix(b []byte) (micros int64, n int) {
 	if len(b) < shortestTime {
 		return 0, 0

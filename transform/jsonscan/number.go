@@ -145,8 +145,8 @@ func (n *Numeral) Float() (v float64, ok bool) {
 	return v, bytes.Equal(f.Digits, digits) && (len(digits) == 0 || f.Scale == n.Scale-zeros)
 }
 
-// ShortDigits is the maximum number of digits for which [ShortDecimal] reads a number. Every such number fits into an
-// int64.
+// ShortDigits is the maximum number of digits that [ShortDecimal] accepts. Every integer with so few digits fits into
+// an int64.
 const ShortDigits = 18
 
 // ShortDecimal returns the digits of a plain number as one integer, and how many digits are before and after the point.

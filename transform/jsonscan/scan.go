@@ -255,7 +255,7 @@ func Null(b []byte, i int) (end int) {
 	return i + 4
 }
 
-// Bool returns the boolean at i and the position after it. Without a boolean, end is 0.
+// Bool returns the boolean at i and the position after it. If there is no boolean at i, end is 0.
 func Bool(b []byte, i int) (v bool, end int) {
 	switch binary.LittleEndian.Uint32(b[i:]) {
 	case wordTrue:

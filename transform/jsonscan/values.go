@@ -1,7 +1,7 @@
 package jsonscan
 
-// Empty returns the position after the value at i, if it is empty: null, [], {}, or an object of at most levels levels
-// with only such values.
+// Empty returns the position after the value at i if this value is empty: null, [], {}, or an object with only such
+// values. The parameter levels limits how deep such objects may be nested.
 func Empty(b []byte, i, levels int) (end int, ok bool) {
 	switch b[i] {
 	case 'n':
@@ -67,7 +67,8 @@ func BeginsObject(b []byte, i int) bool {
 	return b[i] == '{'
 }
 
-// ObjectAfterNulls reports whether the elements of an array, from the one at i, are nulls and then an object.
+// ObjectAfterNulls reports whether the elements of an array, beginning with the element at i, are nulls followed by an
+// object.
 func ObjectAfterNulls(b []byte, i int) bool {
 	for Null(b, i) > 0 {
 		if i = Space(b, i+4); b[i] != ',' {

@@ -18,7 +18,7 @@ func (w *Walker) Value(b []byte, i int) (end, depth int, ok bool) {
 			depth = max(depth, len(w.stack))
 			i = Space(b, i+1)
 			if b[i] == '}' && object || b[i] == ']' && !object {
-				break // after reads the closing bracket
+				break // the method after reads the closing bracket
 			}
 			if object {
 				if i, ok = w.name(b, i); !ok {
@@ -38,8 +38,8 @@ func (w *Walker) Value(b []byte, i int) (end, depth int, ok bool) {
 	}
 }
 
-// after continues at the end of a value, or at the bracket that closes an empty object or array. If the result more is
-// true, another value begins at the position next.
+// The method after continues at the end of a value, or at the bracket that closes an empty object or array. If the
+// result more is true, another value begins at the position next.
 func (w *Walker) after(b []byte, i int) (next int, more, ok bool) {
 	for len(w.stack) > 0 {
 		object := w.stack[len(w.stack)-1]

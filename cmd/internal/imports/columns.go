@@ -55,10 +55,13 @@ func objectOf(s *Shape) *Shape {
 // maxUnwrap is the maximum depth of the records in an answer.
 const maxUnwrap = 3
 
-// list finds the array of records in the object s, whose own pointer is pointerSoFar. It takes the first of these
-// arrays that exists: 1. the only array that has the name of the resource, or a usual name of lists such as data 2. the
-// only array that may have objects; sure is false if s also has members that are no metadata 3. the first of several
-// arrays; sure is false 4. if s has no array: the array in a member such as data, at most maxUnwrap levels deep
+// list finds the array of records in the object s, which is at pointerSoFar in the answer. It takes the first of these
+// that exists:
+//
+//  1. the only array with the name of the resource, or with a usual name of lists, such as data;
+//  2. the only array that may have objects. Then sure is false if s also has members that are not metadata;
+//  3. the first of several arrays. Then sure is false;
+//  4. if s has no array, the array in a member such as data, at most maxUnwrap levels deep.
 func list(s *Shape, pointerSoFar, resource string, depth int) (pointer string, record *Shape, sure bool) {
 	var found []Member
 	strange := false

@@ -250,7 +250,7 @@ func plainPath(p string) bool {
 	})
 }
 
-// state adds to s what the document says about the list and its records.
+// state adds the document's statements about the list and its records to s.
 func (f *definer) state(s *Stream, op Operation, l layout) {
 	s.Description = op.Text
 	s.Records = l.records

@@ -9,8 +9,8 @@ import (
 // maxLimit is the largest page size that is configured, even if a document allows more.
 const maxLimit = 1000
 
-// paging derives the pagination from the parameters of a list. If several types are possible, it takes the first
-// of page, offset, cursor and since_id. If none is, it returns no type, and runs detect the pagination.
+// paging derives the pagination from the parameters of a list. If several types are possible, it takes the first of
+// page, offset, cursor and since_id. If no type is possible, it returns none, and runs detect the pagination.
 func paging(o Operation) schemas.Pagination {
 	var p schemas.Pagination
 	size := query(o, schemas.ParamSize)
@@ -30,11 +30,11 @@ func paging(o Operation) schemas.Pagination {
 	return p
 }
 
-// meanings are those of the paging parameters that a document may have.
+// meanings lists the meanings of paging parameters that a document may have.
 var meanings = []string{schemas.ParamPage, schemas.ParamOffset, schemas.ParamToken, schemas.ParamSince, schemas.ParamSize}
 
-// query returns the query parameter with a meaning, such as the number of the page. If there are several, it
-// returns the one with the most usual name.
+// query returns the query parameter with this meaning, such as the number of the page. If there are several, it returns
+// the parameter with the most usual name.
 func query(o Operation, meaning string) *Param {
 	for _, name := range schemas.Paging().Parameters(meaning) {
 		i := slices.IndexFunc(o.Params, func(p Param) bool { return p.In == "query" && schemas.FoldName(p.Name) == schemas.FoldName(name) })
@@ -50,7 +50,7 @@ func pages(name string) bool {
 	return slices.ContainsFunc(meanings, func(m string) bool { return schemas.Paging().Parameter(m, name) })
 }
 
-// actions are words at the end of paths whose requests do something, or return no records.
+// actions are words at the end of a path. A request to such a path does something, or returns no records.
 var actions = []string{
 	"login", "logout", "signin", "signout", "authorize", "callback", "token", "refresh", "revoke", "download", "unsubscribe",
 	"confirm", "cancel", "approve", "reject", "delete", "remove", "reset", "run", "start", "stop", "send", "resend", "sync",

@@ -124,7 +124,7 @@ func (d *document) replace(e entry, s Stream) (edit, error) {
 	return d.after(e.key.line, d.block(s, indent)), nil
 }
 
-// tagged reports whether a mapping in braces has a tag, such as !!map. The parser misplaces what follows a tag.
+// tagged reports whether a mapping in braces has a tag, such as !!map. After a tag, the parser reports wrong positions.
 func (d *document) tagged(e entry) bool {
 	before, _, _ := strings.Cut(d.data[d.at(e.key):], "{")
 	return strings.Contains(before, "!")
@@ -139,7 +139,7 @@ func (d *document) after(line int, text string) edit {
 	return edit{at, at, text}
 }
 
-// renew returns the edit that replaces an existing block. The new block has the style of the old.
+// renew returns the edit that replaces an existing block. The new block has the style of the old block.
 func (d *document) renew(e entry, s Stream) edit {
 	if e.flow {
 		return edit{d.at(e.first), d.at(e.end) + 1, flow(s.fields())}

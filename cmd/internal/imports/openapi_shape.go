@@ -142,7 +142,7 @@ func both(a, b *Shape) *Shape {
 	return &out
 }
 
-// either returns the shape of a value that matches a or b. What differs between a and b is left open.
+// either returns the shape of a value that matches a or b. Properties in which a and b differ stay unknown.
 func either(a, b *Shape) *Shape {
 	out := *a
 	switch {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Compile returns a Verifier that tries schemes in order. Each scheme uses the keys for its algorithm. It is an
-// error if a scheme has no key, or if a secret is empty. The error joins the first error of each scheme.
+// Compile returns a Verifier that tries schemes in order. Each scheme uses the keys for its algorithm. Compile returns
+// an error if a scheme has no key, or if a secret is empty. This error joins the first error of each scheme.
 func Compile(schemes []Scheme, keys []Key) (*Verifier, error) {
 	v := &Verifier{}
 	v.scratch.New = func() any { return &scratch{} }
@@ -35,7 +35,7 @@ type compiled struct {
 	content []segment
 	keys    []usable
 
-	signsTS, signsID bool // the time (or the id) is a separate part of the signed content, not only within the body
+	signsTS, signsID bool // the time, or the id, is a separate part of the signed content, not only within the body
 	identified       bool // the id is signed: as a separate part, or within the body
 }
 
@@ -105,7 +105,7 @@ func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 		v, reason := single(d.Header, s.header)
 		switch {
 		case reason == Missing:
-			return "", "" // a caller that needs the value reports that it is missing
+			return "", "" // if the caller needs the value, it reports that the value is missing
 		case reason == "" && (len(v) > maxHeader || !printable(v)):
 			return "", Malformed
 		}

@@ -22,7 +22,7 @@ func (l *learner) controlled(c candidate) bool {
 	return !l.otherKey(c)
 }
 
-// spoil returns altered copies of a delivery. In each, one bit of one signed part is flipped.
+// spoil returns altered copies of a delivery. In each copy, one bit of one signed part is flipped.
 func (l *learner) spoil(c *compiled, d *Delivery) []Delivery {
 	var all []Delivery
 	for _, bit := range []int{0, 4 * len(d.Body), 8*len(d.Body) - 1} {
@@ -73,8 +73,8 @@ func (c *compiled) signedHeaders() []string {
 	return all
 }
 
-// signsAnything reports whether a sample still verifies with an altered signature, or with another time, id or
-// key id in the signature header.
+// signsAnything reports whether a sample still verifies after a change in its signature header: an altered signature,
+// or another time, id or key id.
 func (l *learner) signsAnything(c *compiled, d *Delivery) bool {
 	again := func(change func(*reading)) bool {
 		_, r, _ := l.open(c, d)

@@ -101,8 +101,8 @@ func (l *learner) pairs(header, value string) []Parse {
 	return all
 }
 
-// pairsOf returns one way for each key of a signature and each key of a time. The key of the id is the first
-// other key with "id" in its name.
+// pairsOf returns one way for each pair of a signature's key and a time's key. The id has the first other key with "id"
+// in its name.
 func pairsOf(p Parse, sigs, times, keys []string) []Parse {
 	var all []Parse
 	for _, sig := range sigs {

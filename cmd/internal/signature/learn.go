@@ -60,7 +60,7 @@ func (f Finding) Timed() bool { return !f.Scheme.Timestamp.From.nowhere() }
 // Then it flips one bit of each signed part, and of the secret, and no altered sample may verify. A match by
 // chance is as improbable as guessing a MAC. The error is [ErrFew], [ErrNone] or [ErrAmbiguous].
 //
-// Learn takes milliseconds per sample of usual size, and not much longer whatever a sample contains.
+// Learn takes milliseconds for each sample of usual size. No content of a sample makes it take much longer.
 func Learn(samples []Sample, h Hints) (Finding, error) {
 	l := &learner{Hints: h, keys: map[keyUse][]usable{}}
 	l.choose(samples)

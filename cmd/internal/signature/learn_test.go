@@ -183,7 +183,7 @@ func TestLearnIgnoresOtherKeys(t *testing.T) {
 	require.Equal(t, []string{"env", "v0"}, got.Scheme.Parse.Ignore)
 }
 
-// The id of an event differs between events. The id of an account does not, so it is not taken.
+// Each event has another id. The id of an account is the same in all events, so Learn does not take it as the event id.
 func TestLearnPicksADistinctID(t *testing.T) {
 	f := families()[12]
 	require.Equal(t, "plain hex", f.name)

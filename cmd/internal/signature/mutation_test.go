@@ -354,7 +354,7 @@ func TestCompileRefusesEmptyKeys(t *testing.T) {
 	require.NotContains(t, err.Error(), "canary")
 }
 
-// If several schemes match, the first gives the verdict. If none matches, the reason is that of the scheme for
+// If several schemes match, the first gives the verdict. If no scheme matches, the reason comes from the scheme for
 // which the delivery passed the most checks.
 func TestVerifyTriesEachScheme(t *testing.T) {
 	v, err := Compile([]Scheme{preset("stripe"), preset("hex"), preset("base64")}, []Key{secret(textSecret)})

@@ -7,8 +7,8 @@ import (
 )
 
 // Scheme describes how a sender signs its deliveries. It is data, so that a new sender needs only a block of
-// configuration, not a new release. [Scheme.Faults] returns its errors. If a field is zero, its default in the
-// comment applies.
+// configuration, not a new release. [Scheme.Faults] returns its errors. A zero field has the default that its comment
+// names.
 type Scheme struct {
 	Name        string // shown in verdicts and metrics
 	Header      string // name of the header with the signature, in upper or lower case
@@ -162,9 +162,9 @@ func KeyEncodings() []KeyEncoding {
 // Presets returns the names that [Preset] accepts.
 func Presets() []string { return []string{"stripe", "hex", "base64", "standard", "slack"} }
 
-// Preset returns a scheme with this name, for signatures in this header. It returns false if there is no such
-// preset. Other senders use these schemes, and the platform may use one too. The event id is at /id of the body,
-// as in the platform's events, except for standard.
+// Preset returns a scheme with this name, for signatures in this header. It returns false if there is no such preset.
+// Other senders use these schemes, and the platform may use one of them too. In all presets except standard, the event
+// id is at /id of the body, as in the platform's events.
 func Preset(name, header string) (Scheme, bool) {
 	s := Scheme{Name: name, Header: header, EventID: FromJSON("/id"), Content: []Token{{Kind: Body}}}
 	switch name {

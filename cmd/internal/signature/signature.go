@@ -82,8 +82,8 @@ type scratch struct {
 	sum      []byte   // result of a MAC
 }
 
-// Verify checks a delivery that was received at the time now. It tries all schemes, in order, and returns the
-// verdict of the first that matches. If none matches, the error is a [Reason], from the scheme for which the
+// Verify checks a delivery that was received at the time now. It tries all schemes in order, and returns the verdict of
+// the first scheme that matches. If no scheme matches, the error is a [Reason]. It comes from the scheme for which the
 // delivery has passed the most checks.
 //
 // The time that Verify takes depends on the size of the delivery and the form of its header. It does not depend

@@ -121,7 +121,7 @@ func (s *scratch) add(text string) {
 	s.segments = append(s.segments, s.buf[from:len(s.buf):len(s.buf)])
 }
 
-// text returns the value of a part of the content. If it is empty, the reason is Incomplete. Only the query may
+// text returns the value of a part of the content. If the value is empty, the reason is Incomplete. Only the query may
 // be empty.
 func (c *compiled) text(p *segment, d *Delivery, r *reading) (string, Reason) {
 	var text string
