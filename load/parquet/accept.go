@@ -16,9 +16,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Accept implements [load.Destination]. It removes missing files from the manifest, and the next pass loads their
-// rows again. It accepts changed files with their present content. If the table's folder has Parquet files that
-// penstock did not write, Accept returns an error. In a catalog, it undoes what another program has changed in the table.
+// Accept implements [load.Destination]. It removes missing files from the manifest, and the next pass loads their rows
+// again. If a file was changed, Accept accepts its present content. If the table's folder has Parquet files that
+// penstock did not write, Accept returns an error. In a catalog, it undoes what another program has changed in the
+// table.
 func (l *Lake) Accept(ctx context.Context, name string) ([]load.Change, error) {
 	changes, err := l.accept(ctx, name)
 	if err != nil {
@@ -84,7 +85,8 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 	return append(changes, foreign...), x.commit(ctx, x.from)
 }
 
-// restore makes the next commit undo what another program has changed in a table of the catalog. It returns these changes.
+// restore makes the next commit undo what another program has changed in a table of the catalog. It returns these
+// changes.
 func (x *builder) restore(ctx context.Context, t *table) (changes []load.Change, err error) {
 	d, ok := x.draft.(*tableGeneration)
 	if !ok {

@@ -27,7 +27,7 @@ func (x *tx) publish(ctx context.Context) error {
 			err = x.agree(ctx, of)
 		} else if errors.Is(err, ErrConcurrentSource) {
 			d := x.draft.(*tableGeneration)
-			d.lastCommits, d.widened = nil, nil // read all sources again; commits that were prepared for sources without a new commit are kept
+			d.lastCommits, d.widened = nil, nil // read the last commits of all sources again; a prepared commit is reused if its source has not committed since
 			err = nil
 		} else {
 			return err
@@ -39,8 +39,8 @@ func (x *tx) publish(ctx context.Context) error {
 	return fmt.Errorf("cannot widen the columns of other sources, which keep committing: %w", state.ErrMoved)
 }
 
-// agree widens the columns of this source so that they can hold values of the table's types. If a column is then
-// wider than the table's, agree also prepares commits that widen the column for the other sources.
+// agree widens the columns of this source so that they can hold values of the table's types. If a column of this source
+// is then wider than the table's column, agree also prepares commits that widen the column for the other sources.
 func (x *tx) agree(ctx context.Context, of *Disagreement) error {
 	t := x.next.table(of.Table)
 	if t == nil {
@@ -149,7 +149,7 @@ func (x *tx) widenOther(ctx context.Context, d *tableGeneration, source, name st
 		return err
 	}
 	if y.next.Changed.Equal(before) {
-		return nil // its columns are wide enough already
+		return nil // the columns of this source are wide enough already
 	}
 	d.otherCommits[source] = y
 	return y.writeCommon(ctx, now.Cursor)

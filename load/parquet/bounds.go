@@ -21,7 +21,7 @@ type bounds struct {
 	open            bool // a key is too long, or its type has no bounds: the file gets no bounds
 }
 
-// longestBound is the length in bytes up to which a text is used as a bound.
+// longestBound is the greatest length, in bytes, of a text that is used as a bound.
 const longestBound = 64
 
 func newBounds(t *table) bounds {

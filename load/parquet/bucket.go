@@ -96,7 +96,7 @@ type bucketStore struct {
 	mu     sync.Mutex
 	seen   *manifest // the manifest that was last read or committed; nil: not read yet, or there is none
 	seenAt time.Time
-	listed map[string]int64 // the files that tidy has listed; nil if the transaction has changed something since, or tidy has listed nothing yet
+	listed map[string]int64 // the files that tidy has listed; nil before the first listing, and after the transaction has changed something
 }
 
 func (s *bucketStore) where() string { return s.bucket.url + "/" + s.key }
@@ -296,8 +296,8 @@ func (s *bucketStore) remember(files map[string]int64) {
 	s.listed = files
 }
 
-// orphaned returns an error if the files show that the stream had a manifest. Before the first commit, there can be
-// files of the first generation only.
+// orphaned returns an error if the files show that the stream had a manifest. Before the first commit, only files of
+// the first generation can exist.
 func (s *bucketStore) orphaned(found map[string]int64) error {
 	for key := range found {
 		if sequence, ok := fileSequence(key); ok && sequence > 1 {

@@ -27,11 +27,11 @@ func testBucketRequests(t *testing.T, s *store) {
 	idle := s.taken()
 	must(t, l, 3, at, after...)
 	changed := s.taken()
-	t.Logf("first commit %v, one that changes nothing %v, one that changes rows %v", first, idle, changed)
+	t.Logf("first commit %v, commit that changes nothing %v, commit that changes rows %v", first, idle, changed)
 	require.Equal(t, 1, idle["PUT"], "a manifest")
-	require.LessOrEqual(t, idle["LIST"], 5, "one of them lists unfinished uploads, once per process")
+	require.LessOrEqual(t, idle["LIST"], 5, "one of the requests lists unfinished uploads, once per process")
 	require.Zero(t, idle["GET"])
-	require.LessOrEqual(t, changed["PUT"], 8, "two files of rows and two of children, of penstock's own tables, the manifest")
+	require.LessOrEqual(t, changed["PUT"], 8, "two files of rows, two of child rows, the files of penstock's own tables, and the manifest")
 	require.LessOrEqual(t, changed["LIST"], 4)
 	require.LessOrEqual(t, changed["GET"], 8)
 }
@@ -62,7 +62,7 @@ func testBucketTwoWriters(t *testing.T, s *store) {
 		require.Len(t, names(t, one), 1)
 		require.Equal(t, names(t, one), names(t, two))
 	}
-	require.Equal(t, int64(10), won.Load(), "one of each two")
+	require.Equal(t, int64(10), won.Load(), "one commit of each pair succeeds")
 	require.Equal(t, int64(10), lost.Load())
 }
 

@@ -40,8 +40,8 @@ type Catalog interface {
 	// nothing if the rows and columns are still those of penstock. A commit with t.Restore undoes these changes.
 	Foreign(ctx context.Context, stream, source string, t TableFiles) (diff []string, err error)
 
-	// Named returns the names of the files that the catalog has written for the stream and that readers may still use,
-	// and of the data files of snapshots that other programs have tagged. The keys of the map are the folders of the tables.
+	// Named returns the names of the files that the catalog has written for the stream and that readers may still use, and
+	// of the data files of snapshots that other programs have tagged. The keys of the map are the folders of the tables.
 	Named(ctx context.Context, stream string) (map[string]Names, error)
 
 	// Locate returns where the metadata of a table is, for other engines. It returns "" if there is no such table.
@@ -127,8 +127,8 @@ type TableFiles struct {
 	// or removed. Columns then has the types that all sources have now.
 	Reset bool
 
-	// Restore replaces what other programs have changed in the table. If the table is not shared, Added then has all of
-	// its files.
+	// Restore makes the commit undo what other programs have changed in the table. If the table is not shared, Added then
+	// has all of its files.
 	Restore bool
 
 	Added, Removed []DataFile

@@ -25,7 +25,7 @@ type tableGeneration struct {
 
 	// otherCommits is set if this commit widens columns of shared tables and must rewrite files of other sources: see
 	// [tx.agree].
-	otherCommits map[string]*builder //  commits of other sources in the same step, by source
+	otherCommits map[string]*builder // commits of other sources in the same step, by source
 	lastCommits  map[string]string   // the last commit of each other source; nil: not read yet
 	widened      map[string]bool     // tables whose columns are widened for all sources
 }
@@ -75,8 +75,9 @@ func (d *tableGeneration) others() []string {
 	return sorted(d.otherCommits)
 }
 
-// commitAfter stores the manifest m and returns a commit for it. It first calls moved, which may change m so that m
-// follows another commit that came first. If m does not follow the last commit, it returns [state.ErrMoved].
+// commitAfter stores the manifest m and returns a commit for it. If moved is not nil, commitAfter first calls it. If
+// another commit came first, moved may change m so that m follows that commit. If m does not follow the last commit,
+// commitAfter returns [state.ErrMoved].
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.store, m.dir = d.tables, d.store.key
 	if d.parentID == nil {

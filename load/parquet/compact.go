@@ -41,8 +41,8 @@ func (x *tx) compact(ctx context.Context) error {
 	return nil
 }
 
-// sizeOf returns the size class of a segment by its rows: 0 for up to 3 rows, 1 for up to 31, 2 for up to 255, and so
-// on. It returns -1 for a segment that is not small.
+// sizeOf returns the size class of a segment by its number of rows: 0 for up to 3 rows, 1 for up to 31, 2 for up to
+// 255, and so on. It returns -1 for a segment that is not small.
 func sizeOf(s *segment) int {
 	if s.root().Rows >= smallRows {
 		return -1

@@ -214,10 +214,11 @@ func (s *dirStore) read(gen string) (*manifest, error) {
 	return m, nil
 }
 
-// hold locks the folder until the lock is released or the process exits, even if it is suspended. // Invariant 13
+// hold locks the folder until the lock is released or the process exits. A suspended process keeps the lock.
+// Invariant 13
 func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	for _, step := range []func() error{
-		func() error { return unlinked(s.dir.path, s.root) }, // before anything is created behind a link
+		func() error { return unlinked(s.dir.path, s.root) }, // checked first, so that nothing is created behind a link
 		func() error { return s.dir.disk.MakeAll(s.root) },
 		func() error { return unlinked(s.dir.path, filepath.Join(s.root, lockName)) },
 	} {
@@ -368,7 +369,7 @@ func (e *linkInside) Error() string {
 }
 
 // unlinked returns a [linkInside] if a part of path below root is a symbolic link. Parts that do not exist are
-// accepted. Penstock reads where the link to the current generation leads, but never opens files through it.
+// accepted. Penstock reads the target of the link to the current generation, but never opens files through this link.
 func unlinked(root, path string) error {
 	rel, err := filepath.Rel(root, path)
 	if err != nil {

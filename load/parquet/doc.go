@@ -1,8 +1,8 @@
 // Package parquet loads tables into folders of Parquet files.
 //
-// Each stream has a folder of generations, which never change. root/<stream>/current is a symbolic link to the
-// current generation. A generation has a folder of files, <table>/*.parquet, for each table: the stream's table, its
-// child tables, and penstock's internal tables. The file _manifest.json in a generation lists what belongs to it.
+// Each stream has a folder of generations, which never change. root/<stream>/current is a symbolic link to the current
+// generation. A generation has a folder of files, <table>/*.parquet, for each table: the stream's table, its child
+// tables, and penstock's internal tables. The file _manifest.json in a generation lists its tables and files.
 //
 // A commit writes a new generation and then replaces the link by rename(2). This publishes rows, schemas and cursor
 // in one step. Files that did not change are hard-linked into the new generation. If a commit changes no file, it

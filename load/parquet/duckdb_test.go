@@ -60,7 +60,7 @@ func (e *engine) read(t testing.TB, d load.Destination, table string) []loadtest
 	query := "FROM read_parquet(" + pattern(d.(*Lake), "*", current, folderOf(table), "*"+suffix) + ")"
 	all, err := d.(*Lake).manifests(t.Context())
 	require.NoError(t, err)
-	if slices.ContainsFunc(all, func(m *manifest) bool { return m.Source != "" }) { // DuckDB takes the folders of sources as partitions
+	if slices.ContainsFunc(all, func(m *manifest) bool { return m.Source != "" }) { // DuckDB reads the names of the sources' folders as partitions
 		query = "FROM read_parquet(" + pattern(d.(*Lake), "*", sourcePrefix+"*", current, folderOf(table), "*"+suffix) + ", union_by_name = true)"
 	}
 	rows, err := e.ask(t.Context(), query)

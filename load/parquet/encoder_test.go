@@ -155,8 +155,8 @@ func twice(r *rapid.T, tb testing.TB, dir, name string) (t *table, parts [][]arr
 	return t, parts, ours, theirs
 }
 
-// The footer must describe each column as a footer by pqarrow does. Texts are the exception: pqarrow's bounds for texts
-// are wrong, so its files have none, and the test finds the bounds by itself.
+// The footer must describe each column in the same way as a footer that pqarrow writes. Texts are the exception:
+// pqarrow's bounds for texts are wrong, so its files have none, and the test finds the bounds by itself.
 func TestEncoder(t *testing.T) {
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(r *rapid.T) {

@@ -85,8 +85,8 @@ func (x *builder) checkForeign(ctx context.Context) error {
 	return nil
 }
 
-// drop removes a table whose folder is missing. The rows of a child table were part of records, so the next pass
-// writes all records again of the segments that had such rows.
+// drop removes a table whose folder is missing. The rows of a child table were part of records. So if a segment had
+// such rows, the next pass writes all records of this segment again.
 func (x *builder) drop(ctx context.Context, t *table, all map[*table]condition) error {
 	x.next.Tables = slices.DeleteFunc(x.next.Tables, func(o *table) bool { return o == t })
 	if !load.Child(t.schema) {

@@ -16,9 +16,9 @@ import (
 )
 
 // keyCache caches the keys of a stream's rows, in one list per file. So a pass of many transactions reads the key
-// columns of each file only once. If long lists have more than recentRows rows in memory, the oldest lists are
-// evicted: most passes visit the files in order. If an evicted list is needed again, it is kept in the scratch file
-// from then on. Invariant 6
+// columns of each file only once. If the long lists in memory have more than recentRows rows, the oldest lists are
+// evicted, because most passes visit the files in order. If an evicted list is needed again, it is kept in the scratch
+// file from then on. Invariant 6
 type keyCache struct {
 	lists   map[string]*keylist
 	recent  []string
@@ -38,7 +38,7 @@ type keylist struct {
 
 const (
 	wordsRow   = 3
-	shortList  = 4 << 10   // a list of up to so many rows always stays in memory
+	shortList  = 4 << 10   // a list of up to this many rows always stays in memory
 	recentRows = 256 << 10 // maximum rows of all long lists in memory; the latest list stays, even if it is longer
 	chunkRows  = 8 << 10   // number of rows that are searched at once
 	deadMark   = uint64(1)
@@ -173,7 +173,7 @@ func (s *scratch) put(words []uint64) (at int64, err error) {
 		if s.f, err = os.CreateTemp(s.dir, "penstock-keys-"); err != nil {
 			return 0, err
 		}
-		_ = os.Remove(s.f.Name()) // if this is not possible yet, close does it
+		_ = os.Remove(s.f.Name()) // if the system cannot remove an open file, close removes it
 		s.idle = map[int][]int64{}
 	}
 	if places := s.idle[len(words)]; len(places) > 0 {

@@ -101,7 +101,7 @@ func TestRetention(t *testing.T) {
 	for n := range 5 {
 		at = must(t, l, 2+n, at, after[n%2:]...)
 	}
-	require.Len(t, entries(t, l), 7, "they are too recent to be removed")
+	require.Len(t, entries(t, l), 7, "the outdated generations are too recent to be removed")
 	l.o.KeepFor = -1
 	at = must(t, l, 7, at, before...)
 	require.Equal(t, []string{current, genName(6), genName(7)}, entries(t, l))

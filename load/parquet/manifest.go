@@ -18,7 +18,7 @@ import (
 
 const formatVersion = 1
 
-// manifest lists what belongs to a generation of a stream.
+// manifest lists the tables and files of one generation of a stream.
 type manifest struct {
 	Format   int         `json:"format"`
 	Pipeline string      `json:"pipeline"`

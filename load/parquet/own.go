@@ -41,8 +41,8 @@ func (x *builder) appendInternal(t schemas.Table, rows ...[]any) error {
 	return x.append(t.Name, b)
 }
 
-// append keeps rows of an internal table in memory. The commit writes them as one file. The log of row changes can
-// have many rows, so parts of it are written earlier: see [builder.flushLog].
+// append keeps rows of an internal table in memory. The commit writes them as one file. The log of row changes can have
+// many rows, so parts of the log are written earlier: see [builder.flushLog].
 func (x *builder) append(table string, batches ...arrow.RecordBatch) error {
 	own := x.internal[table]
 	if own == nil {

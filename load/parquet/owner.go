@@ -25,7 +25,7 @@ func (l *Lake) StreamState(ctx context.Context, k state.Key, table string) (s lo
 		if t.Name != table && !strings.HasPrefix(t.Name, table+"__") {
 			continue
 		}
-		if !m.store.costly() { // in a bucket it takes long to list all files, and users hardly drop tables there by hand
+		if !m.store.costly() { // in a bucket it takes long to list all files, and users rarely drop tables there by hand
 			c, err := m.condition(ctx, t)
 			if err != nil {
 				return s, fmt.Errorf("check table %s: %w", t.Name, err)

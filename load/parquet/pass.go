@@ -35,7 +35,8 @@ func (f *folder) passOf(run string) *pass {
 	return f.pass
 }
 
-// seenRows has the bits of the rows that a transaction has seen, and those that its pass had seen before.
+// seenRows has the bits of the rows that a transaction has seen, and the bits of the rows that its pass had seen
+// before.
 type seenRows struct {
 	*pass
 	here map[int64]bitset // by segment ID; only for segments that this transaction has read

@@ -37,7 +37,7 @@ func TestCursorOnlyCommits(t *testing.T) {
 	require.Equal(t, []string{positionName, current, genName(1), genName(2)}, entries(t, l))
 	now, err := l.Cursor(t.Context(), stream)
 	require.NoError(t, err)
-	require.Equal(t, at, now, "the position file is not used for the next generation")
+	require.Equal(t, at, now, "a position of an earlier generation is ignored")
 	require.Equal(t, wanted(after...), names(t, l))
 }
 
@@ -100,7 +100,7 @@ func TestCursorOnlySyncFails(t *testing.T) {
 		require.NoError(t, failed)
 		if err == nil {
 			require.Equal(t, next, now)
-			require.Equal(t, 3, n, "a file and its folder")
+			require.Equal(t, 3, n, "a file and its folder are synced")
 			return
 		}
 		require.ErrorIs(t, err, syscall.EIO)

@@ -47,8 +47,8 @@ func (l *Lake) Forget(pipeline, source string) {
 	}
 }
 
-// manifestFor returns the manifest of the stream k. It returns an error if k has a source but the stream is not
-// shared, or if k has none but the stream is shared.
+// manifestFor returns the manifest of the stream k. It returns an error if k has a source but the stream is not shared,
+// or if k has no source but the stream is shared.
 func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manifest, error) {
 	m, err := f.manifestOf(ctx, k)
 	if err != nil || m != nil {

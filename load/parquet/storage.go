@@ -70,8 +70,8 @@ type input interface {
 
 type output interface {
 	io.Writer
-	// finish makes the file durable, verifies its footer, and records its size and folder in f. It must be the last
-	// call.
+	// finish makes the file durable, verifies its footer, and records its size and folder in f. No other method may be
+	// called after it.
 	finish(ctx context.Context, f *file) error
 	abandon()
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep counts the rows that the pass has not seen; if s has keys, the rows with these keys. If s.Delete is true and
-// it is certain which rows these are, sweep deletes them. Invariant 12
+// sweep counts the rows that the pass has not seen. If s has keys, it counts the rows with these keys instead. If
+// s.Delete is true, sweep also deletes the counted rows. Without keys, it does so only if it is certain which rows the
+// pass has seen. Invariant 12
 func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	if s.Table == "" {
 		return nil
@@ -47,8 +48,8 @@ func (m *merge) sweep(ctx context.Context, s load.Sweep) error {
 	return nil
 }
 
-// collectMissing collects the rows that the pass has not seen; if s has keys, the rows with these keys. In mode
-// append it collects nothing.
+// collectMissing collects the rows that the pass has not seen. If s has keys, it collects the rows with these keys
+// instead. In mode append it collects nothing.
 func (m *merge) collectMissing(ctx context.Context, f *family, s load.Sweep) error {
 	kind := markDead
 	if f.t.Mode == schemas.Replace || len(f.t.Key) == 0 && f.t.Mode != schemas.History {

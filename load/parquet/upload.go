@@ -39,7 +39,7 @@ func (d *bucketGeneration) create(t *table, name string) (output, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = os.Remove(f.Name()) // if this is not possible yet, abandon does it
+	_ = os.Remove(f.Name()) // if the system cannot remove an open file, abandon removes it
 	return &upload{File: f, draft: d, dir: d.store.key + "/" + t.Folder}, nil
 }
 
@@ -122,11 +122,12 @@ func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, 
 	return errors.Join(cause, err)
 }
 
-// checkLine checks that the newest manifest is m or descends from m. Otherwise m has no effect, and checkLine returns
-// [state.ErrMoved].
+// checkLine checks that the newest manifest is m or descends from m. If it does not, m has no effect, and checkLine
+// returns [state.ErrMoved].
 //
-// Example: the process was suspended while others committed. They stored a manifest with the number of m and later
-// removed it. Then the process could store m under this number, although the stream has moved on.
+// Example: this process was suspended while other processes committed. They stored a manifest with the number of m, and
+// later removed that manifest. Then this process could store m under the same number, although the stream has newer
+// generations.
 func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), objects.Patience)
 	defer cancel()

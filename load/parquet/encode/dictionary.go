@@ -16,8 +16,8 @@ const (
 	dictionaryBytes  = 512 << 10
 )
 
-// dictionary encodes a column. It writes each distinct value once, and for each row the index of its value. It is
-// filled before the first page is written.
+// dictionary encodes a column. It writes each distinct value once, and then the index of its value for each row. All
+// values are added before the first page is written.
 type dictionary struct {
 	*tools // places has the index of each row's value, without null rows
 	values int

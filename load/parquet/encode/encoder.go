@@ -51,17 +51,18 @@ func (c *countingWriter) Write(b []byte) (int, error) {
 // Tell is required by arrow-go.
 func (c *countingWriter) Tell() int64 { return c.n }
 
-// Pool keeps the compressors and buffers of finished files for later files. The zero value is ready to use. It may be used
-// concurrently.
+// Pool keeps the compressors and buffers of finished files for later files. The zero value is ready to use. It may be
+// used concurrently.
 type Pool struct{ kept sync.Pool }
 
-// tools are kept for the next file: it takes longer to build the compressor's tables than to compress a page.
+// tools are a compressor and buffers. They are kept for the next file, because it takes longer to build the
+// compressor's tables than to compress a page.
 type tools struct {
 	zstd         *zstd.Encoder
 	reps, defs   []uint8
 	page, packed []byte
 
-	// Values of the current page, without nulls, in one of these.
+	// One of these slices has the values of the current page, without nulls.
 	bytes    []byte
 	integers []int64
 	bits     []uint8

@@ -179,8 +179,8 @@ func (l *floats) take(a arrow.Array, from, to int) {
 	}
 }
 
-// bounds writes the bounds. Parquet has two zeros: a lower bound of zero is written as -0, and an upper bound as +0,
-// so that both are included.
+// bounds writes the bounds. Floating-point numbers have two zeros, -0 and +0. So a lower bound of zero is written as
+// -0, and an upper bound of zero as +0, and the range includes both zeros.
 func (l *floats) bounds(s *metadata.EncodedStatistics) {
 	if !l.some {
 		return

@@ -21,7 +21,7 @@ type Range struct {
 }
 
 const (
-	manyRanges = 100 // number of columns for which ranges are written; other engines write as many
+	manyRanges = 100 // number of columns for which ranges are written; other engines use the same number
 	longBound  = 16  // length of the longest bound for a text, in characters
 )
 
@@ -71,8 +71,9 @@ func rangeOf(number int, groups []metadata.TypedStatistics) Range {
 	return out
 }
 
-// textBounds does not use Merge, which leaves out groups whose lowest text is "". A bound that is too long for the
-// footer is read as "", so an upper bound of "" is unknown.
+// textBounds combines the bounds of texts in several row groups. It does not use Merge, because Merge leaves out groups
+// whose lowest text is "". A bound that is too long for the footer is read as "". So if an upper bound is "", the real
+// bound is unknown.
 func textBounds(groups []metadata.TypedStatistics) (low, high []byte) {
 	low, high = groups[0].EncodeMin(), groups[0].EncodeMax()
 	for _, g := range groups {

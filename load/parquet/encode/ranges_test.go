@@ -39,11 +39,11 @@ func numbered(of arrow.DataType) *arrow.Schema {
 	return arrow.NewSchema([]arrow.Field{{Name: "c", Type: of, Nullable: true, Metadata: arrow.MetadataFrom(map[string]string{"PARQUET:field_id": "1"})}}, nil)
 }
 
-// emptyTexts are batches in which arrow-go's statistics lose the text "", or all texts beside it.
+// emptyTexts are batches in which arrow-go's statistics lose the text "", or the other texts of the same batch.
 var emptyTexts = map[string][][]string{
 	"a batch of empty texts": {{""}, {"x"}},
 	"many empty texts":       {{"", "", ""}, {"x", "y"}, {""}},
-	"beside others":          {{"", "zzz"}, {"b", "c"}},
+	"with other texts":       {{"", "zzz"}, {"b", "c"}},
 	"at the end":             {{"b", "c"}, {"zzz", ""}},
 }
 

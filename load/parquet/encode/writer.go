@@ -1,5 +1,5 @@
-// Package encode writes Arrow columns as Parquet files. It is faster than arrow-go's writer if all rows of a file are in
-// memory.
+// Package encode writes Arrow columns as Parquet files. If all rows of a file are in memory, it is faster than
+// arrow-go's writer.
 package encode
 
 import (
@@ -71,8 +71,9 @@ func (w *Writer) begin(columns []arrow.Array) (err error) {
 	return err
 }
 
-// boundsAreRight reports whether arrow-go writes correct bounds for a column. It leaves out values of lists, and each page
-// whose lowest text is "". With wrong bounds, engines skip rows that match a filter; without bounds, they read them.
+// boundsAreRight reports whether arrow-go writes correct bounds for a column. Its bounds do not include the values of
+// lists, or pages whose lowest text is "". With wrong bounds, engines would skip rows that match a filter. Without
+// bounds, they read these rows.
 func boundsAreRight(t arrow.DataType) bool { return t.ID() != arrow.STRING && t.ID() != arrow.LIST }
 
 // fileWriter hides the file's Close method from the encoder, because the file must be synced before it is closed.

@@ -24,7 +24,7 @@ type azure struct {
 
 const (
 	azureVersion = "2021-08-06"
-	// azureMachine is where a machine requests a token for its managed identity.
+	// azureMachine is the address where a machine requests a token for its managed identity.
 	azureMachine = "http://169.254.169.254/metadata/identity/oauth2/token?api-version=2018-02-01&resource=https%3A%2F%2Fstorage.azure.com%2F"
 )
 

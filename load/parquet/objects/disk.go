@@ -84,7 +84,7 @@ func (d *Disk) makeFolder(path string) error {
 		return nil
 	}
 	if err == nil && mode != 0 {
-		err = os.Chmod(path, mode) // regardless of the umask
+		err = os.Chmod(path, mode) // sets the exact mode, regardless of the umask
 	}
 	return err
 }

@@ -28,7 +28,7 @@ const (
 	googleServer = "https://storage.googleapis.com"
 	googleScope  = "https://www.googleapis.com/auth/devstorage.read_write"
 	googleTokens = "https://oauth2.googleapis.com/token"
-	// googleMachine is where a machine requests a token for its service account.
+	// googleMachine is the address where a machine requests a token for its service account.
 	googleMachine = "http://metadata.google.internal/computeMetadata/v1/instance/service-accounts/default/token"
 )
 

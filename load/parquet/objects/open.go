@@ -13,8 +13,8 @@ import (
 
 // Options configures access to a bucket. All fields are optional, but Azure needs AccessKey or Endpoint.
 type Options struct {
-	// Endpoint is the address of the server. If it begins with http://, TLS is not used. If it is "", the server of the
-	// scheme's cloud is used. For Azure it ends with the account, if the account is not part of the host name.
+	// Endpoint is the address of the server. If it begins with http://, TLS is not used. If it is "", the cloud of the
+	// URL's scheme is used. For Azure, if the host name does not contain the account, the address ends with the account.
 	Endpoint string
 	Region   string // region of S3; "": found by a request
 	Path     bool   // for S3: the bucket is in the path of requests, not in the host name
@@ -36,10 +36,11 @@ const (
 // Removals is how many objects a caller may remove at the same time without opening new connections.
 const Removals = 8
 
-// Patience is the time limit of a request, without the time for its bytes.
+// Patience is the time limit of a request. The time to transfer its bytes is added.
 const Patience = time.Minute
 
-// storeRetry leaves longer outages to the next run.
+// storeRetry is the policy after transient errors. If an outage takes longer, the run fails, and the next run tries
+// again.
 var storeRetry = retry.Policy{First: time.Second / 16, Longest: time.Second, Jitter: 1, Attempts: 9}
 
 // limited returns a context for a request that transfers size bytes. // Invariant 15

@@ -188,7 +188,7 @@ func TestProtocols(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, []string{"a & b", "c", "e+f"}, folders)
 			require.NoError(t, store.Remove(ctx, keys[0]))
-			require.NoError(t, store.Remove(ctx, keys[0]), "it no longer exists")
+			require.NoError(t, store.Remove(ctx, keys[0]), "removing an object that no longer exists is not an error")
 			_, _, err = store.Get(ctx, keys[0], 0, 0)
 			require.ErrorIs(t, err, fs.ErrNotExist)
 			require.NotContains(t, err.Error(), "do not tell")

@@ -37,7 +37,7 @@ func Cast(a arrow.Array, from, to arrow.DataType) arrow.Array {
 			return toDecimal(a, to, from.Scale, a.(*array.Decimal128).Value)
 		}
 	}
-	// The source column has only nulls, or empty lists where the target type has no lists.
+	// The source column has only nulls, or it has empty lists and the target type is not a list.
 	return array.MakeArrayOfNull(memory.DefaultAllocator, stored(to), a.Len())
 }
 

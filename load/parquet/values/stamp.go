@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Stamp returns a copy of a column of timestamps, with the given values in the rows that the map names.
+// Stamp returns a copy of a column of timestamps, in which some rows have new values. The keys of the map are the
+// indexes of these rows.
 func Stamp(a arrow.Array, values map[int]int64) arrow.Array {
 	b := array.NewTimestampBuilder(memory.DefaultAllocator, schemas.Timestamp.(*arrow.TimestampType))
 	defer b.Release()
