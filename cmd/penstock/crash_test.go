@@ -43,7 +43,7 @@ const fewStreams = `["v2.contacts", "crm.pipelines", "crm.lead_board", "crm.lead
 // TestCrashChild is the process to be killed. Its commits are small, so that even a short sync makes many commits.
 func TestCrashChild(t *testing.T) {
 	if *crashArgs == "" {
-		t.Skip("a child of TestCrash")
+		t.Skip("the tests whose names begin with TestCrash run this as a process")
 	}
 	a := &app{out: os.Stdout, err: os.Stderr, byteBudget: 64 << 10, open: open.Opener{Step: signalAt(*crashStep)}}
 	args := []string{"sync", "-c", *crashArgs, "--no-progress", "-q"}

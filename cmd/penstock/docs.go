@@ -80,7 +80,7 @@ func writeDocs(ctx context.Context, a *app, d *open.Reader, file string, write f
 	return a.writeTo(file, func(w io.Writer) error { return write(w, dict) })
 }
 
-// readDictionary collects what is loaded.
+// readDictionary reads what the data dictionary needs from a destination: tables, row counts, last passes and views.
 func readDictionary(d *open.Reader, ctx context.Context) (render.Dictionary, error) {
 	out := render.Dictionary{Destination: d.Name, Kind: d.Config.Scheme, Schema: d.Config.Schema, At: time.Now().UTC().Truncate(time.Second)}
 	done, err := history.Changes(ctx, d)

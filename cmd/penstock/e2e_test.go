@@ -134,9 +134,9 @@ func testTruth(t *testing.T, to target) {
 // changed are the streams whose records platform.change changes.
 var changed = []string{"v2.contacts", "crm.lead_board", "sales.invoices", "hr.employees", "support.tickets", "accounting.customers"}
 
-// shareOfStreams returns the streams that the short form of TestTruth loads into one kind of destination: the changed
-// streams with their parents, and a share of the others. Each stream is in the share of one of the usual kinds. A child
-// stream is in the same share as its parent.
+// shareOfStreams returns the streams that the short form of TestTruth loads into one kind of destination. These are
+// the changed streams with their parents, and one share of all others. There is a share for each kind in kinds. A
+// child stream is in the same share as its parent.
 func shareOfStreams(t *testing.T, kind string) string {
 	t.Helper()
 	cat, err := schemas.Load()

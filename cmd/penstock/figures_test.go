@@ -297,7 +297,7 @@ var flatTables = []string{
 // into Parquet.
 func TestBaseline(t *testing.T) {
 	if *baseline == "" {
-		t.Skip("a child of TestFigures")
+		t.Skip("TestFigures runs this as a process")
 	}
 	file := *into
 	parquet, ok := strings.CutSuffix(file, ".parquet")
@@ -335,7 +335,7 @@ type process struct {
 	out       string
 }
 
-// run starts a process and waits for it. The heap limit of the tests is not that of the process: see suite.
+// run starts a process and waits for it. The process does not inherit the heap limit of the tests: see suite.
 func run(t *testing.T, dir string, name string, args ...string) process {
 	t.Helper()
 	cmd := exec.Command(name, args...)

@@ -135,7 +135,7 @@ func scriptFigure(t *testing.T, bin, dir, url string) figure {
 // TestScriptBaseline is the script of scriptFigure.
 func TestScriptBaseline(t *testing.T) {
 	if *baseline == "" {
-		t.Skip("a child of TestFigures")
+		t.Skip("TestFigures runs this as a process")
 	}
 	for n := 1; ; n++ {
 		resp, err := http.Get(fmt.Sprint(*baseline, "/array?page=", n))

@@ -33,8 +33,8 @@ func (r *fleetRig) slowly(d time.Duration) {
 	}
 }
 
-// watchRuns looks for units of two runs that have not ended, until stop is called. The function stop returns what it
-// has found.
+// watchRuns checks, until stop is called, whether two runs have unfinished units at the same time. The function stop
+// returns these runs, or "".
 func (r *fleetRig) watchRuns() (stop func() string) {
 	db, err := pgx.ConnectConfig(r.t.Context(), r.db.Config().Copy())
 	require.NoError(r.t, err)
@@ -115,7 +115,7 @@ func TestFleetRuns(t *testing.T) {
 	for _, p := range all[3:] {
 		p.end(t)
 	}
-	require.Empty(t, stop(), "units of two runs")
+	require.Empty(t, stop(), "two runs had unfinished units at the same time")
 	r.whole()
 	r.apart(3 * workspaces)
 	r.sameRuns()

@@ -55,7 +55,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 	w.configure(t, `"`+to.url()+`"`, `"*"`, `["crm.leads", "sales.invoices"]`)
 	run := w.told(t, "sync")[0]["run"].(string)
 
-	// Runs, certificates and rows are those of the selected source.
+	// With --source, verbs print only the runs, certificates and rows of that source.
 	all := w.told(t, "runs")
 	require.Len(t, all, 1, "one row for a run")
 	require.Equal(t, "4 of 4 complete", all[0]["sources"])

@@ -21,7 +21,7 @@ import (
 // few streams. With PENSTOCK_TEST_TRIALS, there are that many nights, and 12 workspaces.
 func TestUnchangedNights(t *testing.T) {
 	if os.Getenv(pgtest.Env) != "" {
-		t.Skip("counting statements needs a server of the test's own")
+		t.Skip("counting statements needs a server that only this test uses")
 	}
 	nights, workspaces := 3, 3
 	if testing.Short() {

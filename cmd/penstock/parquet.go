@@ -139,7 +139,7 @@ func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
 	readers["writers"] = countOption(&o.Writers)
 }
 
-// openParquet opens parquet:FOLDER or parquet:URL, where URL is that of a bucket. The options are
+// openParquet opens parquet:FOLDER or parquet:URL, where URL is the address of a bucket. The options are
 // ?partition_by=date, keep=3, keep_for=24h, wait_lock=30s and writers=2. A bucket also has
 // endpoint=https://store.example.com. An S3 bucket also has region=eu-central-1 and path_style=true.
 func openParquet(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {

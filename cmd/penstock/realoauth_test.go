@@ -46,10 +46,10 @@ func TestRealOAuth(t *testing.T) {
 				test func(*testing.T, *authServer)
 			}{
 				{"sign in, from the issuer's metadata, and read", realSignIn},
-				{"another state, a denial", realRefusals},
+				{"a wrong state, and a denied sign-in", realRefusals},
 				{"the token endpoint is down", realOutage},
 				{"a late answer", realLate},
-				{"a lost answer where reuse is detected", realLost},
+				{"a lost response, and a server that detects a reused token", realLost},
 				{"one renewal for many streams", realOneRenewal},
 				{"another redirect address", realRedirect},
 				{"clients with a secret", realSecrets},
@@ -57,7 +57,7 @@ func TestRealOAuth(t *testing.T) {
 				{"a device code", realDevice},
 				{"a pasted address", realPaste},
 				{"sign out", realSignOut},
-				{"403 for a dead token and for a scope", realForbidden},
+				{"403 for an expired token, and for a missing scope", realForbidden},
 				{"revoked at the server", realRevoked},
 				{"the daemon's metrics", realMetrics},
 			} {
@@ -363,7 +363,7 @@ func realForbidden(t *testing.T, s *authServer) {
 	s.expire()
 	code, out := h.run("sync")
 	require.Equal(t, failure.ExitDone, code, out)
-	require.EqualValues(t, 1, s.renewals.Load(), "a dead token under 403 is renewed")
+	require.EqualValues(t, 1, s.renewals.Load(), "an expired token is renewed, even if its response has the status 403")
 	s.needs.Store("helpdesk.read")
 	code, out = h.run("sync")
 	require.Equal(t, failure.ExitPartial, code, out)

@@ -95,7 +95,7 @@ streams: {real.%[3]s: {path: %[4]q}}
 	}
 	code, out := sync()
 	if want.stops && code != failure.ExitDone {
-		require.Contains(t, out, "real."+want.name+": ", "a list that is not read has a reason")
+		require.Contains(t, out, "real."+want.name+": ", "the output must say why a list was not read")
 		t.Logf("the list was not read, and the output says so:\n%s", out)
 		return
 	}
@@ -109,7 +109,7 @@ streams: {real.%[3]s: {path: %[4]q}}
 
 	code, out = sync()
 	if want.stops && code != failure.ExitDone {
-		require.Contains(t, out, "real."+want.name+": ", "a list that is not read has a reason")
+		require.Contains(t, out, "real."+want.name+": ", "the output must say why a list was not read")
 		t.Logf("the list was read once but not a second time, and the output says so:\n%s", out)
 		return
 	}

@@ -82,7 +82,7 @@ func TestUnitsOfARun(t *testing.T) {
 
 	code, out, errs = w.penstock(t, "sync", "--dry-run")
 	require.Zero(t, code, out+errs)
-	require.Equal(t, run, w.lastRun(t), "a dry run leaves no trace")
+	require.Equal(t, run, w.lastRun(t), "a dry run stores no units")
 }
 
 func first(code int, _, _ string) int { return code }

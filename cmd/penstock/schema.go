@@ -96,7 +96,7 @@ func showSchema(ctx context.Context, a *app, d *open.Reader, table string) error
 	return log.Print(a.out, render.FormTable)
 }
 
-// acceptSchema accepts a table as it is and prints what that changes.
+// acceptSchema accepts the present columns of a table, and prints how they differ from the recorded columns.
 func acceptSchema(ctx context.Context, a *app, d *open.Reader, table string) error {
 	if err := d.Together("accept applies to all sources of the table: omit --source"); err != nil {
 		return err

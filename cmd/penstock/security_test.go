@@ -24,11 +24,11 @@ func TestSecurityPolicy(t *testing.T) {
 	named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(policy, -1)
 	require.Greater(t, len(named), 20)
 	for _, m := range named {
-		require.True(t, tests[m[1]], "SECURITY.md names the test %s", m[1])
+		require.True(t, tests[m[1]], "SECURITY.md names the test %s, which does not exist", m[1])
 	}
 	rules, err := os.ReadFile(filepath.Join(moduleRoot, "Makefile"))
 	require.NoError(t, err)
 	for _, m := range regexp.MustCompile("`make (\\w+)`").FindAllStringSubmatch(policy, -1) {
-		require.True(t, strings.Contains(string(rules), "\n"+m[1]+": "), "SECURITY.md names the target %s", m[1])
+		require.True(t, strings.Contains(string(rules), "\n"+m[1]+": "), "SECURITY.md names the target %s, which does not exist", m[1])
 	}
 }

@@ -37,7 +37,8 @@ additional streams.`,
 	return cmd
 }
 
-// streamsListed returns the built-in catalogue, or that of the configuration.
+// streamsListed returns the built-in catalogue. If configured is true, it returns the streams of the configuration
+// instead, which include the custom streams.
 func streamsListed(a *app, configured bool) ([]config.Stream, error) {
 	if configured {
 		c, err := a.open.LoadDestinations()

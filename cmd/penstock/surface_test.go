@@ -26,7 +26,7 @@ import (
 	boardfacts "github.com/penstock-data/penstock/cmd/internal/serve/facts"
 )
 
-// securityPage lists what penstock opens, serves and writes.
+// securityPage is the page that lists the listeners and routes of penstock, and the files and tables that it writes.
 const securityPage = "../../docs/security.md"
 
 // entry is a row of a table on the page: a name and its protection. A placeholder such as <words> in the name
@@ -117,8 +117,8 @@ func entryFor(entries []*entry, name string) (best *entry) {
 
 func (e *entry) literal() int { return len(blankSpot.ReplaceAllString(e.name, "")) }
 
-// scriptSurface compares a table of the page with what exists. Usage: surface files FOLDER HEADING, or surface
-// objects FILE HEADING, where FILE has one name per line.
+// scriptSurface compares a table of the page with the files or objects that exist. Usage: surface files FOLDER
+// HEADING, or surface objects FILE HEADING, where FILE has one name per line.
 func scriptSurface(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: surface files|objects PATH HEADING")
@@ -139,7 +139,7 @@ func withoutModes(all []string) map[string]string {
 	return names
 }
 
-// surfaceIs compares a table of the page with what exists.
+// surfaceIs compares a table of the page with the names that exist.
 func surfaceIs(ts *testscript.TestScript, heading string, names map[string]string) {
 	page, err := os.ReadFile(securityPage)
 	ts.Check(err)

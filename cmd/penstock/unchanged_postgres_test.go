@@ -20,7 +20,7 @@ import (
 // Postgres. It still loads rows again that a user has deleted by hand. The short form has few streams.
 func TestUnchangedRunIsCheap(t *testing.T) {
 	if os.Getenv(pgtest.Env) != "" {
-		t.Skip("counting statements needs a server of the test's own")
+		t.Skip("counting statements needs a server that only this test uses")
 	}
 	p, c := newUnchanged(t)
 	did := runUnchanged(t, p, c)
