@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ahead requests answers in advance and delivers them in the order of the requests. K names one request. One
-// goroutine calls all methods. It must call stop at the end.
+// ahead requests answers in advance and delivers them in the order of the requests. K names one request. One goroutine
+// calls all methods, and must call stop at the end.
 type ahead[K comparable] struct {
 	c     *Client
 	s     schemas.Stream
@@ -34,8 +34,8 @@ type ahead[K comparable] struct {
 
 // apart makes requests in advance whose order it decides itself.
 type apart[K comparable] interface {
-	// has reports whether k was requested. If so, pending returns the request. After its answer, used(k) reports whether
-	// the answer can be used. Otherwise k is requested again.
+	// has reports whether k was requested. If so, pending returns the request. After its answer, used(k) reports
+	// whether the answer can be used. If not, k is requested again.
 	has(k K) bool
 	pending(k K) *pending[K]
 	used(k K) bool
@@ -114,7 +114,7 @@ func answeredAlready[K comparable](k K, a *answer) *pending[K] {
 	return p
 }
 
-// fill requests k, and the answers that follow k.
+// fill sends the request k, unless it was sent before, and the requests that follow k.
 func (q *ahead[K]) fill(ctx context.Context, k K) {
 	if len(q.queue) > 0 && q.queue[0].key != k {
 		q.reset()

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If the envelope has two members of one name with different arrays, one array would be lost. So the page is an
-// error. Two equal arrays are no problem.
+// If the envelope has two members of the same name with different arrays, a reader that takes only one of them would
+// lose records. So the page is an error. Two equal arrays are no problem.
 func TestDuplicateMemberInEnvelope(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"data":[],"total":2,"data":[{"id":1},{"id":2}]}`:                  `duplicate member "data"`,

@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// If records with equal times were lost, the total would show it.
+// A list that is paged by the time of its records may lose records with equal times. Only a total would show this, so a
+// list without a total is not accepted.
 func TestListsByTime(t *testing.T) {
 	total, more := servers.Signal{At: "/total", Says: "total"}, servers.Signal{At: "/has_more", Says: "more"}
 	for _, order := range []string{servers.OrderOldest, servers.OrderNewest} {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The date of an exchange rate is not the time of the last change. The member that the caller names is.
+// ChangedAt uses the member that the caller names, but not other dates, such as the date of an exchange rate.
 func TestChangedAt(t *testing.T) {
 	record := []byte(`{"id":1,"updated_at":"2026-03-01T10:00:00Z","exchange_date":"2027-01-01","seen":"2026-04-01T10:00:00Z"}`)
 	at, ok := ChangedAt(record, "")

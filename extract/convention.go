@@ -53,7 +53,7 @@ type Convention struct {
 	LearnedAt time.Time `json:"learned_at"`
 	Requests  int       `json:"requests"` // number of requests that the probes sent, retries included
 
-	Open       bool               `json:"open,omitempty"`     // the answers held too little; a later run probes again
+	Open       bool               `json:"open,omitempty"`     // the answers showed too little; a later run probes again
 	Thorough   bool               `json:"thorough,omitempty"` // probed for orders and filters too
 	Located    bool               `json:"located,omitempty"`  // Records is known; "" is the whole body
 	Records    string             `json:"records,omitempty"`  // JSON pointer; * stands for every element or value
@@ -78,7 +78,7 @@ type Convention struct {
 	Facts []Fact `json:"facts"`
 }
 
-// Order is the order of a list whose request names none.
+// Order is the order of a list if the request names no order.
 type Order struct {
 	Field    string `json:"field"`               // top-level field of the records
 	Desc     bool   `json:"desc"`                // the largest or newest record comes first
@@ -183,7 +183,8 @@ func (c Convention) Hypotheses() Convention {
 	return h
 }
 
-// incremental never uses the time of creation: a run would miss all updates.
+// incremental returns i with the filter or order that was found. It never uses the time of creation, because a run
+// would miss all updates.
 func (c Convention) incremental(i schemas.Incremental) schemas.Incremental {
 	switch f, o := c.Filter, c.Order; {
 	case f != nil && f.ByChange:

@@ -34,7 +34,7 @@ type passCursor struct {
 	Pages   int          `json:"pages,omitempty"`
 	Rows    int64        `json:"rows,omitempty"`
 	Step    int64        `json:"step,omitempty"`
-	Size    int          `json:"size,omitempty"`   // the requested page size, if it is not the stream's own
+	Size    int          `json:"size,omitempty"`   // the requested page size, if it differs from the page size of the stream
 	Barren  int          `json:"barren,omitempty"` // consecutive empty pages
 	Zero    bool         `json:"zero,omitempty"`   // pages are numbered from 0
 	Filled  int          `json:"filled,omitempty"` // records on the last page that was not empty
@@ -49,7 +49,7 @@ type passCursor struct {
 	Plan windowPlan `json:"windows,omitzero"`
 
 	Parents int    `json:"parents,omitempty"` // fan-out: parents that are done
-	Skipped int    `json:"skipped,omitempty"` // fan-out: parents that were skipped; part of Parents
+	Skipped int    `json:"skipped,omitempty"` // fan-out: parents that were skipped; they are included in Parents
 	Gone    int    `json:"gone,omitempty"`    // fan-out: parents for which the server found nothing
 	Short   int    `json:"short,omitempty"`   // fan-out: parents whose list may be incomplete
 	Tuples  string `json:"tuples,omitempty"`  // fan-out: fingerprint of the values of all parents that are done
@@ -76,7 +76,8 @@ func fingerprint(s schemas.Stream) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// pagesOf is a fingerprint of the request and its paging. With another page size, a page number is another position.
+// pagesOf returns a fingerprint of the request and its paging. With another page size, a page number is another
+// position.
 func pagesOf(s schemas.Stream) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %+v", fingerprint(s), s.Pagination)
@@ -140,7 +141,7 @@ func (m passCursor) position() paging.Position {
 type recall struct {
 	By        string    `json:"by,omitempty"`        // the field and parameter that limit the pass
 	Since     time.Time `json:"since,omitzero"`      // the request leaves out records changed before this time
-	Tail      bool      `json:"tail,omitempty"`      // the list has the latest change first: the pass ends at a page with only records changed before Before
+	Tail      bool      `json:"tail,omitempty"`      // the list has the latest change first: the pass ends at a page whose records were all changed before the time Before
 	Before    time.Time `json:"before,omitzero"`     // the settled edge minus the lookback: records changed earlier cannot be new
 	Top       time.Time `json:"top,omitzero"`        // latest time of change seen so far, at most Began
 	Began     time.Time `json:"began,omitzero"`      // changes during this pass have this time or a later one
@@ -151,7 +152,7 @@ type recall struct {
 	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by [Config.Now]
 }
 
-// nextRecall returns what this pass leaves to the next. If this pass has several pages, it may have missed changes
+// nextRecall returns what this pass leaves to the next pass. If this pass has several pages, it may have missed changes
 // before its own edge. So it settles only the edge of the previous pass.
 func (m *passCursor) nextRecall() recall {
 	if m.ClockBack {

@@ -13,7 +13,7 @@ type drift struct {
 	Drift
 	total   int64
 	fullest int
-	short   int  // pages with fewer records than the fullest, since the last page with records; not yet in Uneven
+	short   int  // pages with fewer records than the fullest page, since the last page with records; not yet counted in Uneven
 	blank   int  // the empty pages in short
 	counted bool // a page was requested by number or offset
 	newest  time.Time
@@ -41,9 +41,9 @@ func (d *drift) see(st *step) {
 	}
 }
 
-// size counts pages with too few records. A page with too few records counts when a page with records follows it. An
-// empty page counts at once if an earlier page announced it. If the pages of a list of N pages are numbered from 0,
-// page N does not exist and does not count.
+// size counts pages with too few records. Such a page counts only when a page with records follows it. An empty page
+// counts at once if an earlier page announced it. If the pages of a list of N pages are numbered from 0, page N does
+// not exist and does not count.
 func (d *drift) size(st *step) {
 	n := st.batch.N
 	announced := st.Rule == RuleNoNext || st.Rule == RuleLastPage && !st.afterLast
@@ -61,8 +61,8 @@ func (d *drift) size(st *step) {
 	}
 }
 
-// age counts a page that a cache has answered: it is older than a page before it, although it was requested later. An
-// answer that was requested apart may be older.
+// age counts a page that comes from a cache. Such a page is older than a page before it, although it was requested
+// later. A page that was requested apart from the others may be older without a cache.
 func (d *drift) age(h http.Header, apart bool) {
 	made, err := http.ParseTime(h.Get("Date"))
 	if err != nil {

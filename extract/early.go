@@ -16,9 +16,9 @@ import (
 // together, and then takes their answers one by one. It also keeps the answers that show the beginning of the list, so
 // that the pass after it need not read these pages again.
 //
-// A pass takes answers only in the order in which their requests were sent. Once it sends a request of its own, it
-// takes none. So its answers are in the same order as if it had sent all the requests. Otherwise a list that changes
-// could lose a record between two pages. All methods work on nil, which has no answers.
+// A pass takes answers only in the order in which their requests were sent. Once it has sent a request of its own, it
+// takes no more of them. So its answers are in the same order as if it had sent all the requests. Otherwise a list that
+// changes could lose a record between two pages. All methods work on nil, which has no answers.
 type earlyAnswers struct {
 	c *Client
 

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/extract/paging"
 )
 
-// confirm requests the end of a list again. If the page differs, it increments [Drift].Shifted: the list changes, or
-// the server leaves out records. Lists with tokens or a total need no such test.
+// confirm requests the last pages of a list again. If a page differs now, confirm increments [Drift].Shifted, because
+// the list changes, or the server leaves out records. Lists with tokens or a total need no such test.
 func (l *listReader) confirm(ctx context.Context, st *step) error {
 	if l.budget > 0 || st.total >= 0 || l.lastTotal >= 0 || st.reread || st.Rule != RuleNoNext && st.Rule != RuleEmptyPage {
 		return nil
@@ -39,10 +39,11 @@ func (l *listReader) confirm(ctx context.Context, st *step) error {
 }
 
 // beyond handles a page that repeats the first page or the page before. Some lists return such a page for every
-// position after their end. A probe finds out whether the list ends here.
+// position after their end. A probe finds out whether the list has ended.
 //
-// If the offset minus one returns only the last record, the list has ended. If the next page number returns the same
-// page, the list has ended.
+// In a list with offsets, the probe requests the offset minus one. If the answer is only the last record, the list has
+// ended. In a list with page numbers, the probe requests the next number. If the answer is the same page again, the
+// list has ended.
 func (l *listReader) beyond(ctx context.Context, st *step) error {
 	print := paging.Sum(st.batch.Keys)
 	if st.batch.N == 0 || l.pages == 0 || print != l.firstPrint && print != l.lastPrint || l.misplaced < 0 && l.clamped(st) {

@@ -35,7 +35,7 @@ type fanPass struct {
 	test    parameterTest
 
 	records  []byte
-	cuts     []int // of records
+	cuts     []int // offsets in records at which it may be cut into parts
 	size     int64
 	files    []File
 	gaps     []Gap // of the next page; mark holds the gaps of the whole pass

@@ -24,7 +24,7 @@ type answer struct {
 	bytes    int64
 	kept     *File // for streams whose answers are files
 	cut      int   // records that were removed from d, because they are also on the next page
-	apart    bool  // it was requested before pages that come before it: see segmented
+	apart    bool  // it was requested earlier than some pages that come before it in the list: see segmented
 
 	early *earlyAnswers // keeps the answer when it is released; nil: it is not kept
 	key   string        // identifies the request, for early
@@ -70,7 +70,7 @@ func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at 
 			if tries.Again(ctx) {
 				continue
 			}
-			if ctx.Err() != nil && !probe { // the retry did not happen, so the temporary fault is not the reason
+			if ctx.Err() != nil && !probe { // the run was stopped before the retry, so the error is not the temporary failure
 				return nil, context.Cause(ctx)
 			}
 		}

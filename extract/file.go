@@ -89,8 +89,8 @@ func sniff(body []byte) string {
 	return kind
 }
 
-// mismatch reports whether the declared type contradicts the bytes. An unspecific type never contradicts them. Neither
-// does a type that the first bytes cannot distinguish from others.
+// mismatch reports whether the declared type contradicts the bytes. An unspecific type never contradicts them. A type
+// that the first bytes cannot distinguish from others does not contradict them either.
 func mismatch(kind, declared string) bool {
 	const unknown = "application/octet-stream"
 	if declared == "" || declared == unknown || kind == unknown || kind == declared {

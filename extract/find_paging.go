@@ -77,7 +77,7 @@ func (l *listReader) usePaging(p schemas.Pagination) {
 	l.pager.Zero = l.pager.Zero || p.Zero
 }
 
-// adopt updates a step after probes. They may have read its page again.
+// adopt updates a step after probes, because the probes may have read the page of the step again.
 func (l *listReader) adopt(st *step, p *paging.Page) error {
 	st.total, st.signals.Total, st.note = p.Total, p.Signals.Total, p.Note
 	a := p.Answer.(*answer)

@@ -36,7 +36,7 @@ func (h history) complete(rows []records.Row) bool {
 	return !slices.ContainsFunc(rows, func(r records.Row) bool { _, ok := h.at(r); return !ok })
 }
 
-// event is what decides the order of a row. Reading it is slow, so each row is read once.
+// event is what decides the place of a row in an order. Reading it is slow, so each row is read once.
 type event struct {
 	row     records.Row
 	changed time.Time
@@ -94,8 +94,8 @@ func (h history) evidence(rows []records.Row) (edited, other records.Row) {
 	return nil, nil
 }
 
-// edited finds a record that was created before other and changed after it. The result bound is a time between the two
-// changes, as late as the format allows.
+// edited finds two records: the record edited was created before the record other, and changed after it. The result
+// bound is a time between the two changes, as late as the format allows.
 func (h history) edited(rows []records.Row) (edited, other records.Row, bound time.Time) {
 	byChange := h.events(rows)
 	slices.SortStableFunc(byChange, func(a, b event) int { return b.changed.Compare(a.changed) })

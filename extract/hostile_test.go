@@ -197,8 +197,8 @@ func TestGapsBeyondTheLast(t *testing.T) {
 	require.EqualValues(t, 3, f.withoutAnswer())
 }
 
-// A continued pass that has no answer yet requests parents that the earlier run has read. So it finds out whether an
-// error concerns only one parent.
+// A continued pass may fail at its first parent. Then it requests parents that the earlier run has read, to find out
+// whether the error concerns only one parent.
 func TestHostileLastParentResumed(t *testing.T) {
 	ids := make([]string, gatherParents+1)
 	for i := range ids {

@@ -25,7 +25,8 @@ func (c *Client) by(s schemas.Stream) string {
 	return ""
 }
 
-// begin sets what the pass after prev requests. The argument now is the time by [Config.Now].
+// begin sets what a pass requests. The argument prev is the cursor of the previous pass, and now is the time by
+// [Config.Now].
 func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now time.Time) {
 	m.Plan = newWindowPlan(s, now)
 	if by == "" {
@@ -149,8 +150,8 @@ func (p *pass) misplace(least, at time.Time) {
 	}
 }
 
-// bounded adds the times to a page. If the list has the latest change first, the pass ends at a page with only
-// records changed before m.Before: all records after them were changed earlier still.
+// bounded adds the times to a page. If the list has the latest change first, the pass ends at a page whose records were
+// all changed before m.Before. All records after this page were changed even earlier.
 func (p *pass) bounded(page Page, older []bool) Page {
 	m := &p.mark
 	page.Older, page.Edge, page.Partial = older, m.Before, m.partial()

@@ -122,7 +122,7 @@ func readAll(t *testing.T, c *Client, streams []schemas.Stream) (pages int) {
 	return pages
 }
 
-// At 200 ms, the limit is used, whether one list is read or many.
+// With a latency of 200 ms, the whole limit is used, whether one list is read or many.
 func TestLatency(t *testing.T) {
 	seconds := 60
 	if testing.Short() {
@@ -148,8 +148,8 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// Before a pass, the list is negotiated. That takes one round trip more than a pass that knows the list, and no page
-// is read twice.
+// The first pass of a list begins with a negotiation. That takes only one more round trip than a pass that knows the
+// list, and no page is read twice.
 func TestFirstReading(t *testing.T) {
 	s := list("x.things", "id")
 	s.Stated = map[string]string{"path": schemas.StatedConfigured}

@@ -19,7 +19,7 @@ type listReader struct {
 	pages         int
 	firstTotal    int64
 	lastTotal     int64
-	visited       map[uint64]bool // cursors
+	visited       map[uint64]bool // hashes of the cursors that the list has returned
 	lastID        string          // id of the last record, by which the next page may be requested
 	lastN         int
 	lastKey       uint64
@@ -165,7 +165,7 @@ func (l *listReader) single(f records.Found, st *step, s paging.Signals) bool {
 func absentObject(c schemas.Class) bool { return c.Single() && c != schemas.ClassReport }
 
 // checkPageNumber compares the requested page number with the page number in the answer. After the end, some servers
-// return another page. A number that is the same on every page says nothing: The method guard recognizes repeated
+// return another page. A number that is the same on every page says nothing. The method guard recognizes repeated
 // pages.
 func (l *listReader) checkPageNumber(st *step, s *paging.Signals) error {
 	l.misplaced = -1

@@ -30,7 +30,7 @@ func (l *listClient) reread(ctx context.Context, at paging.Position) (*step, err
 	})
 }
 
-// counted adds the requests and bytes of an answer, or of its error.
+// counted adds the requests and bytes of an answer, or of an error, to the counts.
 func (l *listClient) counted(a *answer, err error) (*answer, error) {
 	if err != nil {
 		l.requests += requestsOf(err)

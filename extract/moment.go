@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// skew is the largest difference between two texts of one moment if they do not state their time zones.
+// skew is the largest difference between two texts for the same moment if they do not state their time zones.
 const skew = 26 * time.Hour
 
 // earliest returns the earliest time that a record can state for a change at the given time.

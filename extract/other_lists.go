@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/extract/records"
 )
 
-// An answer may hold several lists. The client takes one of them for the records. otherLists detects that a paging parameter
-// changes one of the others. Then the records are in that list.
+// otherLists detects that the client looks for the records in the wrong list of an answer. If a paging parameter
+// changes another list of the answer, the records are in that list.
 type otherLists struct {
 	first   map[string]uint64 // hashes of the lists in the first answer, by pointer; 0: the list differs on every reading
 	changed string
@@ -56,8 +56,9 @@ func (e *otherListError) Error() string { return e.cause.Error() }
 // Unwrap returns the cause.
 func (e *otherListError) Unwrap() error { return e.cause }
 
-// otherList returns an otherListError if a probe changed another list, and if that list is as before when it is
-// requested without the probe's parameters. The argument doubt is the error of the search for the paging, or nil.
+// otherList returns an otherListError if the parameters of a probe change another list. To be sure, it requests the
+// list again without these parameters: then the list must be the same as in the first answer. The argument doubt is the
+// error of the search for the paging, or nil.
 func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 	o := n.l.others
 	if o == nil || o.changed == "" {

@@ -86,7 +86,7 @@ type Windows struct {
 	Done, Of int // finished windows, and all windows; Of is 0 while unknown
 }
 
-// End is what a pass knows about its own completeness. The certificate contains End. It also has two numbers from the
+// End is what a pass knows about its own completeness. The certificate contains End, and two numbers from the
 // destination: distinct keys, and rows that came twice.
 type End struct {
 	Rule       string // how the end was reached: see the Rule constants
@@ -151,8 +151,8 @@ const (
 	RuleOlder     = "older"   // all records of a page were changed before the edge, in an incremental run
 )
 
-// Drift counts signs that a reading of a list may be wrong although every page was read. Records may have moved
-// between pages, or the pages do not fit together. Each field counts pages or records.
+// Drift counts signs that a reading of a list may be wrong although every page was read. Records may have moved between
+// pages, or the pages may not fit together. Each field counts pages or records.
 type Drift struct {
 	Moved   int `json:"moved,omitempty"`   // pages whose total differs from that of the page before
 	Shifted int `json:"shifted,omitempty"` // last pages that differed when they were requested again

@@ -9,7 +9,7 @@ import (
 )
 
 // The parameter is named like an offset, but counts pages. A long list has a page 10. So offset=10 returns other
-// records in both cases.
+// records, whether the parameter counts records or pages.
 func TestOffsetThatCountsPagesOfALongList(t *testing.T) {
 	for _, zero := range []bool{true, false} {
 		for _, said := range []string{"", `"total":305,`, `"more":%t,`, `"offset":%d,`} {

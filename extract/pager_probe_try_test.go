@@ -10,7 +10,7 @@ import (
 )
 
 // If the list has one record, an empty answer does not show how it is paged. Later the list has more records. Then it
-// is read completely, or its end is reported as doubtful.
+// is read completely, or the pass reports that its end is uncertain.
 func TestOneRecordOfAServerThatFiltersByUnknownParameters(t *testing.T) {
 	for _, param := range []string{"pageNumber", "blatt"} {
 		n := 1

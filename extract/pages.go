@@ -18,9 +18,9 @@ func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor)
 	return c.PagesOf(ctx, s, from, nil)
 }
 
-// PagesOf is [Client.Pages] for a part of a child stream. It requests only the parents for which selects returns true;
-// If selects is nil, it requests all. The argument count is the number of all parents. If s is itself a parent of
-// streams in this run, selects is not used, because those streams need all of its records.
+// PagesOf is [Client.Pages] for a part of a child stream. It requests only the parents for which selects returns true.
+// If selects is nil, it requests all parents. The argument count is the number of all parents. If s is itself a parent
+// of streams in this run, selects is not used, because those streams need all of its records.
 func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, selects func(p Parent, count int) bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

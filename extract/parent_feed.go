@@ -67,7 +67,8 @@ func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
 		if f.collects(key, s.Params) {
 			return f, nil
 		}
-		// This feed is filled, but without the parameters of s. So the next name gets its own feed.
+		// This feed is filled without the parameters of s. So the loop continues with a second name, which gets its own
+		// feed.
 	}
 	return nil, fmt.Errorf("stream %s: parent %s is already being read without the values that this stream needs", s.Name, s.Parent)
 }

@@ -71,8 +71,8 @@ func (f *fanPass) withoutAnswer() (n int64) {
 	return n
 }
 
-// oneParent reports whether an error concerns only the requested parent. The server fails on its records, or rejects
-// its value, or a path cannot contain the value. // Invariant 9
+// oneParent reports whether an error concerns only the requested parent. That is so if the server fails on the parent's
+// records or rejects its value, or if a path cannot contain the value. // Invariant 9
 func oneParent(s schemas.Stream, e *wire.Error) bool {
 	return concernsOneParent(s, e) || e.Class == wire.Invalid || e.Class == wire.Refused || e.Class == wire.Missing
 }

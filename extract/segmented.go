@@ -22,8 +22,8 @@ const (
 	leastLatency  = 25 * time.Millisecond
 )
 
-// segmented requests the pages of a list by keys in several segments at the same time: see package segments. On
-// nil, divide, note and stop do nothing.
+// segmented requests the pages of a list by keys in several segments at the same time: see package segments. For a nil
+// *segmented, the methods divide, note and stop do nothing.
 type segmented struct {
 	l     *listReader
 	q     *ahead[paging.Position]
@@ -32,7 +32,7 @@ type segmented struct {
 	under map[string]*pending[paging.Position] // requests whose answers the pass has not taken, by key
 	noted map[*pending[paging.Position]]bool   // their answers are in the plan
 	taken string                               // the key whose answer the pass waits for
-	near  bool                                 // answers take too little time
+	near  bool                                 // answers come so fast that segments are not needed
 }
 
 func (l *listReader) readInSegments(q *ahead[paging.Position]) {

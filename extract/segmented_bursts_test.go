@@ -85,8 +85,8 @@ var timedForms = map[string]func(at time.Time, r *rand.Rand) string{
 }
 
 // Records come in bursts, with quiet nights between them. Keys that hold their times say little about how many records
-// are between two keys. Still the list is read in segments, and each record once, in order. It takes at most 3.2 times
-// as long as by page numbers; one page after another takes 16 times as long.
+// are between two keys. Still, the list is read in segments, and each record is read once, in order. This takes at most
+// 3.2 times as long as by page numbers. One page after another would take 16 times as long.
 func TestKeysOfBursts(t *testing.T) {
 	for form, write := range timedForms {
 		for i := range 8 {

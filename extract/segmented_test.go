@@ -110,7 +110,7 @@ func idsFrom(n, step int, r *rand.Rand) (ids []int) {
 	return ids
 }
 
-// readKeyed reads a list from a cursor. It stops after some pages, unless that is 0.
+// readKeyed reads a list from a cursor. It stops after some pages, unless stop is 0.
 func readKeyed(t *testing.T, c *Client, from state.Cursor, stop int) (ids []int, next state.Cursor, end *End, requests int) {
 	t.Helper()
 	pages := 0
@@ -131,19 +131,21 @@ func readKeyed(t *testing.T, c *Client, from state.Cursor, stop int) (ids []int,
 	return ids, next, end, requests
 }
 
-// A list of 20,000 records is 200 ms away, and 100 requests a second are allowed. By ids it takes at most 1.45 times as
-// long as by page numbers, or 1.65 times if nothing shows where the list ends. One page after another takes 16 times as
-// long.
+// The server of a list of 20,000 records is 200 ms away, and allows 100 requests a second. To read the list by ids
+// takes at most 1.45 times as long as by page numbers, or 1.65 times as long if nothing shows where the list ends. One
+// page after another would take 16 times as long.
 //
-// Requests at the same time are sent in any order, so the times of two runs differ by up to a tenth. By page numbers the
-// list takes 2.4 s. By ids it takes at least 2.9 s, if all is known after the first page:
+// Requests at the same time are sent in any order, so the times of two runs differ by up to a tenth. By page numbers
+// the list takes 2.4 s. By ids it takes at least 2.9 s, if all is known after the first page:
 //   - The first page takes 0.2 s. After it, each request takes 10 ms of the rate.
-//   - 20 segments must be read at the same time. Each begins with a guess, and about half of the last page of each is also on the
-//     first page of the next one. So 230 requests are needed for the 200 pages. Ids without gaps need 205.
+//   - 20 segments must be read at the same time. Each begins with a guess. About half of the last page of a segment is
+//     also on the first page of the next segment. So 230 requests are needed for the 200 pages. Ids without gaps need
+//     205.
 //   - The last answers take 0.2 s, and so does the end of the list, which is requested after them.
 //
 // If nothing shows where the list ends, it takes at least 3.3 s. One key is guessed after the second page, and the
-// others after its answer, because guesses may find no records, and lists of a few pages must not pay for them.
+// other keys after the answer to this guess. A guess may find no records, and lists of a few pages must not pay for
+// many guesses.
 func TestKeysAgainstPages(t *testing.T) {
 	took := func(page http.HandlerFunc, s schemas.Stream) (time.Duration, *farServer) {
 		server := &farServer{limit: 100, latency: 200 * time.Millisecond, page: page}
@@ -212,7 +214,7 @@ func TestConfiguredKeys(t *testing.T) {
 	})
 }
 
-// near and slow lists are read one page after another.
+// If answers come fast, a list is read one page after another.
 func TestNearKeys(t *testing.T) {
 	k := &keyed{ids: idsFrom(5000, 3, rand.New(rand.NewPCG(1, 19)))}
 	server := &farServer{limit: 100, latency: 10 * time.Millisecond, page: k.ServeHTTP}
@@ -224,8 +226,9 @@ func TestNearKeys(t *testing.T) {
 	})
 }
 
-// A list states its total, and no page says whether it is the last. Records that were read are deleted while it is read.
-// So the records that were read are as many as the total before the list ends. Still its last records are read.
+// A list states its total, and no page says whether it is the last. During the pass, records that were already read are
+// deleted. So the pass has read as many records as the total before the list ends. Still, it reads the last records
+// too.
 func TestTotalOfShrinkingList(t *testing.T) {
 	k := &keyed{ids: idsFrom(1000, 3, rand.New(rand.NewPCG(1, 19))), bare: true, total: true}
 	all, answers := slices.Clone(k.ids), 0
@@ -250,7 +253,7 @@ func segmentTrials(t *testing.T, usual int) int {
 }
 
 // A list changes while it is read in segments, the pass is interrupted and resumed, and the server fails. Each record
-// that existed all the time is read once, in order. Of a list that does not change, every record is read.
+// that existed all the time is read once, in order. If the list does not change, every record is read.
 func TestSegmentsOfMovingList(t *testing.T) {
 	divided := 0
 	for seed := range segmentTrials(t, 20) {
@@ -313,8 +316,8 @@ func TestSegmentsOfMovingList(t *testing.T) {
 	require.Positive(t, divided)
 }
 
-// drawnFault returns what the server does with ids that no record has ever had. With the ids of deleted records, a
-// reading of one page after another would fail too.
+// drawnFault returns what the server does with ids that no record has ever had. If the server also failed for ids of
+// deleted records, a reading of one page after another would fail too.
 func drawnFault(r *rand.Rand, known map[int]bool) func(w http.ResponseWriter, id int) bool {
 	status := []int{0, 0, 0, 400, 404, 500, 200}[r.IntN(7)]
 	return func(w http.ResponseWriter, id int) bool {

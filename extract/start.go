@@ -12,7 +12,7 @@ import (
 // Start is what the first page of a list shows about the size of the list.
 type Start struct {
 	Records  int   // records on the page
-	Total    int64 // records of the list: as it states, or as its number of pages implies; -1: the page does not show it
+	Total    int64 // records of the list, stated or estimated from the number of pages; -1 if the page does not show it
 	More     bool  // the list has more pages
 	One      bool  // the answer is one object, not a list
 	Bytes    int64 // size of the page

@@ -66,7 +66,7 @@ func (v *volatility) observe(asm *assembler, d *jsondoc.Doc, f records.Found) {
 			came[key] = r
 		}
 	}
-	// If few keys are known, this is another page. Its equal keys may be those of other records.
+	// If few keys are known, this is another page. Equal keys on it may belong to other records.
 	again := seen*100 >= min(all, len(v.records))*volatileShare
 	for key, r := range came {
 		switch before := v.records[key]; {

@@ -58,7 +58,7 @@ const (
 	maxMonths          = 240
 )
 
-// clocksAhead is how far a local time can be ahead of UTC. So at some places the next month may have begun.
+// clocksAhead is how far a local time can be ahead of UTC. So the next month may already have begun in some place.
 const clocksAhead = 14 * time.Hour
 
 func (f windowPlan) months() []time.Time {

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// windows are the time windows that a pass requests, one after the other. Each window is a tuple: [6,2024] for a
-// month, or the beginning and the end of a range; the end may be null. A server may include the bounds of a range or
+// windows are the time windows that a pass requests, one after the other. Each window is a tuple: [6,2024] for a month,
+// or the beginning and the end of a range. The end may be null. Some servers include the bounds of a range, others do
 // not. So each range begins one step of the time format before the end of the previous range. The key identifies
 // records that come twice.
 type windows struct {
@@ -88,8 +88,8 @@ func (w *windows) over(f windowPlan) bool {
 	return w != nil && f.openStart() && f.exhausted()
 }
 
-// check returns an error for a record outside the range. The server ignores the parameters, so each window would read
-// the whole list.
+// check returns an error for a record outside the range. Such a record shows that the server ignores the parameters, so
+// each window would read the whole list.
 func (w *windows) check(p *pass, line string, records []byte) error {
 	if w == nil || w.s.Months.Set() || len(records) == 0 {
 		return nil

@@ -15,7 +15,7 @@ func (d *Doc) NumericKeys(v Value) bool {
 	return n > 0
 }
 
-// Scalars returns the members of v that are no objects or arrays, as a JSON object.
+// Scalars returns the members of v that are neither objects nor arrays, as a JSON object.
 func (d *Doc) Scalars(v Value) []byte {
 	out := []byte{'{'}
 	for name, m := range d.Members(v) {

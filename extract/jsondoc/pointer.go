@@ -13,8 +13,8 @@ func (d *Doc) At(v Value, pointer string) Value {
 	return v
 }
 
-// ScalarsAt follows a pointer. * stands for each element of an array or each member of an object. It leaves out null
-// and empty texts.
+// ScalarsAt follows a pointer, and returns the scalars there. In the pointer, * stands for each element of an array or
+// each member of an object. ScalarsAt leaves out null and empty texts.
 func (d *Doc) ScalarsAt(v Value, tokens []string) [][]byte {
 	switch {
 	case !v.OK():

@@ -23,7 +23,7 @@ const MaxNodes = 1 << 22
 // Doc is a JSON body with the offsets of its objects and arrays. So a walk can skip a value of any size in one step,
 // and decodes only the values that it needs.
 //
-// Scan only checks that strings end and brackets match; a truncated body fails this check. Walks check the other rules
+// Scan only checks that strings end and brackets match. A truncated body fails this check. Walks check the other rules
 // of JSON in the values that they visit.
 type Doc struct {
 	b      []byte
@@ -150,8 +150,9 @@ const (
 )
 
 // masks returns a bit per byte of the block for quotes, backslashes and brackets. The mask of brackets may also have
-// the bits of _, y, Y and DEL; outside strings, JSON has none of these. zeroBytes marks a byte by its top bit. masks
-// first interleaves the marks of the eight words, and at the end puts them in order.
+// bits for _, y, Y and DEL, but JSON has none of these outside strings. masks handles eight words of eight bytes.
+// zeroBytes sets the top bit of each matching byte. masks shifts the results of the eight words by different distances
+// and merges them into one word. At the end, transpose puts the bits into the order of the bytes.
 func masks(block *[64]byte) (quotes, slashes, brackets uint64) {
 	var anySlash uint64
 	for i := uint(0); i < 8; i++ {
@@ -177,8 +178,8 @@ func transpose(x uint64) uint64 {
 
 func zeroBytes(x uint64) uint64 { return ^((x&lows + lows) | x | lows) }
 
-// escapes returns the bytes that a backslash escapes. The result next is 1 if the first byte of the next block is
-// escaped. The argument carry is the result next of the previous block.
+// escapes returns a mask of the bytes that a backslash escapes. The result next is 1 if the first byte of the next
+// block is escaped. The argument carry is the result next of the previous block.
 func escapes(slashes, carry uint64) (hidden, next uint64) {
 	hidden = carry
 	slashes &^= carry

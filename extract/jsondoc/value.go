@@ -31,7 +31,7 @@ func (v Value) Nested() bool { return v.node >= 0 }
 // Bytes returns the body, or nil if there is none.
 func (d *Doc) Bytes() []byte { return d.b }
 
-// Reset releases the body. It also frees the memory of a large one.
+// Reset releases the body. If the body was large, Reset also frees the memory of its nodes.
 func (d *Doc) Reset() {
 	if d.b = nil; cap(d.nodes) > keepNodes {
 		d.nodes = nil

@@ -78,8 +78,8 @@ func (f *finder) beside(v jsondoc.Value) (place int, ok bool) {
 
 const maxBesideList = 4
 
-// detectByPath looks for an array that is named like the end of the stream's path: candidates for /v1/candidates. It
-// is used if v holds several arrays of records.
+// detectByPath looks for an array that is named like the end of the stream's path: candidates for /v1/candidates. Find
+// uses it if v holds several arrays of records.
 func (f *finder) detectByPath(v jsondoc.Value, path string) bool {
 	lists := 0
 	for raw, m := range f.d.Members(v) {
@@ -117,8 +117,8 @@ type member struct {
 	value jsondoc.Value
 }
 
-// folded looks up each word among the names of v. The same spelling comes first, then names that are equal after
-// [schemas.FoldName]. folded visits each member of v once, because there may be millions.
+// folded looks up each word among the names of v. It prefers a name with the same spelling to a name that is only equal
+// after [schemas.FoldName]. folded visits each member of v once, because there may be millions.
 func folded(d *jsondoc.Doc, v jsondoc.Value, words []string) map[string]member {
 	found := make(map[string]member, len(words))
 	longest := 0

@@ -89,8 +89,8 @@ func (f *finder) emptyPlaces() []string {
 	return out
 }
 
-// ambiguous is for an answer that was taken for one record, because the answer has an id. It returns the pointer of an
-// array that may hold records instead, or "" if there is no such array.
+// ambiguous is called for an answer that seems to be one record, because it has an id. It returns the pointer of an
+// array that may hold the records instead, or "" if there is no such array.
 func (f *finder) ambiguous() string {
 	if !f.owned || f.out.Form != FormOne || f.out.Pointer != "" {
 		return ""

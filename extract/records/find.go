@@ -15,7 +15,7 @@ import (
 // Form says how an answer holds its records.
 type Form byte
 
-// The forms. Cursors hold their numbers.
+// The forms. Stored cursors contain these numbers.
 const (
 	FormNone Form = iota // unknown: all answers so far were empty
 	FormList
@@ -37,7 +37,7 @@ type container struct {
 	Key    []byte        // in a map, the name of the entry as JSON
 }
 
-// OK returns false if there is none.
+// OK reports whether there is a container.
 func (c container) OK() bool { return c.Key != nil || c.Object.OK() }
 
 // Found are the records of an answer.

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A field is the key only if it has at least this many different values. In a few records, codes may differ by
-// chance, and names even more so. A field that is named like an id needs no minimum.
+// A field is the key only if it has at least this many different values. If there are few records, codes may all differ
+// by chance, and names are even more likely to do so. A field that is named like an id needs no minimum.
 const (
 	MinDistinct       = 10
 	minDistinctLabels = 50 // for the fields name and url

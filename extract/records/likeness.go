@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// RecordForm is the form in which a list shows its records. [RecordForm.Fit] converts a single record, requested at
-// its own address, into this form. If the result equals the listed record byte by byte, both lead to the same row.
+// RecordForm is the form in which a list shows its records. [RecordForm.Fit] converts a single record, requested at its
+// own address, into this form. If the result equals the listed record byte by byte, the two give the same row.
 type RecordForm struct {
 	key      string
 	volatile []string
