@@ -18,7 +18,8 @@ import (
 
 // FuzzLinear looks for the records in bodies that are deep, wide or long, and fails if the time grows faster than the
 // size of the body. The bound is far above the time that a linear search takes, even in a fuzz test that records
-// coverage. Invariant 15
+// coverage.
+// Invariant 15
 func FuzzLinear(f *testing.F) {
 	for _, shape := range [][3]string{
 		{`{"data":`, `1`, `}`}, {`[`, ``, `]`}, {`{"items":[`, `{"id":1}`, `]}`}, {`{"data":`, `1`, `,"meta":[{"total":1}]}`},

@@ -20,7 +20,8 @@ import (
 // Governor keeps the requests of one credential within the server's limit. The server counts all requests of a
 // credential together. So all clients, streams and retries share one governor, and all processes share its record. When
 // the server answers 429, the governor stops all requests for some time. It learns from the answers how many requests
-// the server accepts. Invariant 4
+// the server accepts.
+// Invariant 4
 //
 // A Governor is safe for concurrent use.
 type Governor struct {
