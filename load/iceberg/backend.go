@@ -15,27 +15,27 @@ type backend interface {
 	// names returns the names of all tables.
 	names(ctx context.Context) ([]string, error)
 
-	// locate returns where the tables' metadata is. The location changes with every change of a table. The map has no
-	// entry for a table that does not exist.
+	// locate returns the location of each table's metadata, by table name. Every change of a table gives its metadata a
+	// new location. The map has no entry for a table that does not exist.
 	locate(ctx context.Context, names ...string) (map[string]string, error)
 
-	// metadata returns the metadata at a location that locate has returned. If the table has changed and the metadata is
-	// gone, the error wraps fs.ErrNotExist.
+	// metadata reads the metadata at a location that locate has returned. If the table has changed since then and the
+	// metadata file was removed, the error wraps fs.ErrNotExist.
 	metadata(ctx context.Context, name, at string) (table.Metadata, error)
 
-	// create creates an empty table, if the catalog cannot create tables in a commit. It reports whether the table exists
-	// now. Another process may have created it.
+	// create creates an empty table, if the catalog cannot create tables in a commit. It reports whether the table
+	// exists after the call. It may exist because another process has created it.
 	create(ctx context.Context, name string, updates []table.Update) (exists bool, err error)
 
 	// prepare writes the files that a change needs.
 	prepare(ctx context.Context, c *change, file string) error
 
-	// commit makes all changes if no table has changed since. Otherwise it returns errConflict. If it is unknown whether
-	// the changes were made, it returns errUnknown. Invariants 1, 13
+	// commit makes all changes if none of the tables has changed since its metadata was read. Otherwise it returns
+	// errConflict. If the answer is lost, it returns errUnknown. Invariants 1, 13
 	commit(ctx context.Context, all []change) error
 
-	// atomic reports whether a commit surely changes all tables in one step. If not, a commit needs a claim first, and the
-	// last table in the list is changed last.
+	// atomic reports whether a commit certainly changes all tables in one step. If it does not, the caller must make a
+	// claim before a commit, and the last table in the list is changed last.
 	atomic() bool
 
 	Close() error
@@ -44,14 +44,15 @@ type backend interface {
 // change is the change of one table.
 type change struct {
 	table   string
-	from    string         // location of the present metadata; "": the table does not exist
-	base    table.Metadata // the present metadata; nil: the table does not exist
+	from    string         // location of the metadata before the change; "": the table does not exist
+	base    table.Metadata // metadata before the change; nil: the table does not exist
 	updates []table.Update
 	meta    table.Metadata // the metadata after the updates; nil: the table is dropped
 	to      string         // location of the written metadata; "": the table is dropped, or the catalog writes it
 }
 
-// errConflict reports that a table has changed since the attempt read it. Nothing was committed.
+// errConflict reports that another program has changed a table after this attempt has read it. This attempt has
+// committed nothing.
 var errConflict = errors.New("another program has committed at the same time")
 
 // errUnknown reports that the answer to a commit was lost.

@@ -27,9 +27,9 @@ const (
 	propCommit     = propPrefix + "commit"
 	propSequence   = propPrefix + "sequence"
 	propManifest   = propPrefix + "manifest" // name of the manifest that lists the stream's files
-	propTables     = propPrefix + "tables"   // only in the head table: the current snapshot ID of each table of the stream, as JSON
+	propTables     = propPrefix + "tables"   // only in the head table, as JSON: by table of the stream, the ID of its current snapshot
 	propSourceName = propPrefix + "source"   // only in shared tables: the source that committed
-	propNumber     = propPrefix + "number"   // only in shared tables: number of the commit among the stream's commits of all sources; file names begin with it
+	propNumber     = propPrefix + "number"   // only in shared tables: the commits of all sources to the stream are numbered together; file names begin with this number
 )
 
 type catalog struct {
@@ -39,7 +39,7 @@ type catalog struct {
 
 	mu          sync.Mutex
 	seen        map[string]known         // metadata by table name, as last read or written
-	claims      map[string]time.Time     // the claims of other processes that were seen, and when first; see [commit.claim]
+	claims      map[string]time.Time     // when each claim of another process was first seen; see [commit.claim]
 	commitLocks map[string]chan struct{} // by stream; a commit holds the lock while it is in progress in this process
 }
 
@@ -105,8 +105,8 @@ func (c *catalog) learn(name, at string, meta table.Metadata) {
 type head struct {
 	*parquet.Head // nil: no commit yet; in shared tables, no commit of this source yet
 	tables        map[string]int64
-	sources       map[string]*parquet.Head // last commits of the sources that share the tables; nil: not shared
-	number        int64                    // number of commits so far, by all sources
+	sources       map[string]*parquet.Head // last commit of each source that shares the tables; nil: not shared
+	number        int64                    // number of commits of all sources so far
 	at            string                   // location of the metadata; "": the stream does not exist yet
 }
 
@@ -122,7 +122,7 @@ func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, e
 	}
 	last := newestOwn(meta)
 	if last == nil && meta.Properties()[propStream] == stream && (meta.CurrentSnapshot() == nil || claimOf(meta) != "") {
-		return &head{}, nil // it was created for a first commit, which has not taken place
+		return &head{}, nil // a process has created the table for a first commit, and has not made this commit
 	}
 	says := summaryOf(last)
 	if says[propCommit] == "" {

@@ -12,20 +12,27 @@ import (
 	"github.com/apache/iceberg-go/table"
 )
 
-// propClaim is in the summary of a snapshot of a head table: the ID of the commit that may change the stream's tables
-// next. The snapshot has the same rows as the one before.
+// propClaim is a property in the summary of a snapshot of a head table. Its value is the ID of the commit that may
+// change the stream's tables next. Such a snapshot has the same rows as the snapshot before it.
 const propClaim = propPrefix + "claim"
 
 func claimOf(meta table.Metadata) string { return summaryOf(meta.CurrentSnapshot())[propClaim] }
 
-// claimWait is how long a commit waits for another one that has claimed the stream. If the other has ended without a
-// commit, or is slow, the claim is then taken over, and the other can no longer commit. // Invariant 15
+// claimWait is how long a commit waits for another commit that has claimed the stream. The process of that commit may
+// have ended, or it may be slow. After the wait, this commit takes over the claim, and the other commit can no longer
+// take place. // Invariant 15
 const claimWait = 10 * time.Second
 
-// claim makes sure that no other process changes tables of the stream in the same period, if the catalog may change
-// them one at a time. Without a claim, one process could undo the changes of another as unfinished, and the other could
-// then commit its cursor. A claim is a snapshot of the head table. The commit of the head table succeeds only if the
-// claim is still its current snapshot. claim returns errConflict until the next attempt finds its own claim.
+// claim makes sure that only one process at a time changes tables of the stream. It is needed if the catalog may change
+// the tables of a commit one at a time. Without a claim, the following could happen:
+//
+//   - Process A changes the first table.
+//   - Process B finds this change, concludes that a commit was interrupted, and undoes the change.
+//   - A changes the head table and so commits its cursor, but the rows of the first table are missing.
+//
+// A claim is a snapshot of the head table. A later change of the head table succeeds only if the claim is still its
+// current snapshot. claim returns errConflict when it has made a claim, and while it waits for the claim of another
+// process. The next attempt finds its own claim and continues.
 // Invariants 2, 13
 func (w *commit) claim(ctx context.Context, e *edition) error {
 	if w.backend.atomic() {
@@ -68,7 +75,7 @@ func (w *commit) claim(ctx context.Context, e *edition) error {
 	return errConflict
 }
 
-// overdue reports whether this process has waited long enough for the commit with the given ID.
+// overdue reports whether more than claimWait has passed since this process first saw the claim.
 func (c *catalog) overdue(claim string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

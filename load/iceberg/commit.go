@@ -56,15 +56,16 @@ func (c *catalog) commitLock(stream string) chan struct{} {
 	return c.commitLocks[stream]
 }
 
-// commitRetry is for a commit while others commit to the same tables.
+// commitRetry limits the repetitions of a commit while other processes commit to the same tables.
 var commitRetry = retry.Policy{First: 10 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Total: 2 * time.Minute}
 
-// unknownRetry is for a commit whose answer was lost. The next attempt first looks whether the commit took place.
+// unknownRetry limits the repetitions of a commit whose answer was lost. Each attempt first finds out whether an
+// earlier attempt has committed.
 var unknownRetry = retry.Policy{First: 500 * time.Millisecond, Longest: 8 * time.Second, Jitter: 0.5, Attempts: 5}
 
-// commit repeats a commit until no other source or program commits first. Each attempt starts from the present tables,
-// and keeps everything that other sources have committed. The data files are written only once, before the first
-// attempt. Invariant 15
+// commit tries to commit, and tries again if another source or program has committed first. Each attempt starts from
+// the present tables, and keeps everything that other sources have committed. Only the metadata is written again. The
+// data files were written before the first attempt. Invariant 15
 func (c *catalog) commit(ctx context.Context, spec parquet.Commit) error {
 	tries, unknown := commitRetry.Begin(), unknownRetry.Begin()
 	for {
@@ -115,7 +116,7 @@ func (c *catalog) attempt(ctx context.Context, spec parquet.Commit) (at string, 
 	}
 	switch {
 	case last.ID == spec.ID:
-		return at, nil // this commit was made before; only the answer was lost. Invariant 1
+		return at, nil // an earlier attempt has made this commit, and its answer was lost. Invariant 1
 	case last.ID != spec.Parent:
 		return at, fmt.Errorf("%w: another process has committed to %s", state.ErrMoved, spec.Stream)
 	case h.othersMoved(spec):
@@ -129,8 +130,8 @@ func (c *catalog) attempt(ctx context.Context, spec parquet.Commit) (at string, 
 	return at, w.make(ctx, all)
 }
 
-// make writes the new files of the tables. Then it commits the changes of all tables. The map locations has the present
-// location of each table's metadata.
+// make writes the new metadata files of the tables. Then it commits the changes of all tables. The map locations has,
+// for each table, the location of its present metadata.
 func (w *commit) make(ctx context.Context, locations map[string]string) error {
 	if err := load.Step(w.step, "metadata"); err != nil {
 		return err
@@ -174,8 +175,8 @@ func (w *commit) make(ctx context.Context, locations map[string]string) error {
 	return nil
 }
 
-// editions prepares the new metadata of all tables. If it has to create tables, it returns errConflict: the next
-// attempt finds them.
+// editions prepares the new metadata of all tables. If it has to create tables, it returns errConflict. The next
+// attempt then finds these tables.
 func (w *commit) editions(ctx context.Context, locations map[string]string) (out []*edition, err error) {
 	created := false
 	for _, t := range combined(w.spec) {
@@ -219,7 +220,7 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 		if err := checkCreated(t, meta); err != nil {
 			return nil, err
 		}
-		return nextEdition(t, w.spec, at, meta, since{}) // a commit that was interrupted has created it, or has not dropped it
+		return nextEdition(t, w.spec, at, meta, since{}) // an interrupted commit has created the table, or has not yet dropped it
 	}
 	past, err := w.lookBack(ctx, meta, want)
 	if err != nil {
@@ -231,8 +232,8 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 	return nextEdition(t, w.spec, at, meta, past)
 }
 
-// checkCreated returns an error if the catalog has created the table with other field IDs. Its data files could not be
-// read.
+// checkCreated returns an error if the catalog has created the table with field IDs of its own. Then readers would not
+// find the columns in penstock's data files.
 func checkCreated(t parquet.TableFiles, meta table.Metadata) error {
 	want, err := schemaOf(t.Columns)
 	if err != nil || meta.CurrentSnapshot() != nil {
@@ -244,8 +245,8 @@ func checkCreated(t parquet.TableFiles, meta table.Metadata) error {
 	return nil
 }
 
-// writeTable writes the files of a table's new snapshot, and fills in the change. It must be called for the head table
-// last.
+// writeTable writes the metadata files of a table's new snapshot, and sets the fields of c. It must be called for the
+// head table last, because the head table lists the snapshots of the other tables.
 func (w *commit) writeTable(ctx context.Context, e *edition, c *change) error {
 	heads := e.t.Name == parquet.HeadTable(w.spec.Stream)
 	if e.last == nil || heads || e.renewed || len(e.t.Added)+len(e.t.Removed) > 0 {
@@ -310,7 +311,8 @@ func (w *commit) snapshot(ctx context.Context, e *edition, heads bool) error {
 	)
 }
 
-// summary returns the properties of a snapshot. The cursor is one of them, so it is stored with the rows.
+// summary returns the properties of a snapshot. The cursor is one of them, so it is stored in the same step as the
+// rows.
 // Invariant 2
 func (w *commit) summary(e *edition, totals iceberg.Properties, heads bool) (*table.Summary, error) {
 	op := table.OpAppend

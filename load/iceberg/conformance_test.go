@@ -30,7 +30,7 @@ func (h *houses) options(t testing.TB) Options {
 	return o.(Options)
 }
 
-// located returns one location per stream for an internal table.
+// located returns the location of a table. For an internal table, it returns one location per stream.
 func located(t testing.TB, o Options, name string) (out []string) {
 	t.Helper()
 	b := catalogOf(t, o)
@@ -50,7 +50,7 @@ func located(t testing.TB, o Options, name string) (out []string) {
 	return out
 }
 
-// anyLocation returns the location in the form that iceberg-go reads: file:///x, not file:/x.
+// anyLocation returns the location in the form that iceberg-go reads, which is file:///x and not file:/x.
 func anyLocation(at string) string {
 	if path, ok := strings.CutPrefix(at, "file:/"); ok {
 		return "file:///" + strings.TrimLeft(path, "/")

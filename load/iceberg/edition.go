@@ -25,7 +25,7 @@ type edition struct {
 	shared  bool           // several sources share the table
 	b       *table.MetadataBuilder
 	renewed bool // the table needs a new snapshot, even if no file is added or removed
-	since        // what has happened to the table; its field last is nil if the table is new, or is restored
+	since        // what has happened to the table; since.last is nil if the table is new, or is restored
 	updates []table.Update
 }
 
@@ -34,8 +34,8 @@ func (e *edition) do(u table.Update) error {
 	return u.Apply(e.b)
 }
 
-// keepMetadata is the number of earlier metadata files that each metadata file lists. After maintenance by another
-// program, penstock looks in them for expired snapshots: see [history].
+// keepMetadata is how many earlier metadata files each metadata file lists. If another program has expired snapshots,
+// penstock looks for them in these files: see [history].
 const keepMetadata = "50"
 
 // commentKey is the property that engines show as a table's comment.
@@ -62,7 +62,7 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 	props := iceberg.Properties{
 		propStream:                                of.Stream,
 		table.MetadataPreviousVersionsMaxKey:      keepMetadata,
-		table.MetadataDeleteAfterCommitEnabledKey: "true", // a REST catalog writes the metadata files, and removes them
+		table.MetadataDeleteAfterCommitEnabledKey: "true", // the catalog removes old metadata files; this is for a REST catalog, which also writes them
 		"write.parquet.compression-codec":         "zstd",
 	}
 	if text := about(t, of.Properties["stream"]); text != "" {

@@ -9,7 +9,7 @@ import (
 	"github.com/apache/iceberg-go/table"
 )
 
-// expire removes snapshots that are no longer needed. Snapshots that other programs have tagged stay.
+// expire removes snapshots that are no longer needed. Snapshots that other programs have tagged are kept.
 func (w *commit) expire(e *edition) error {
 	if e.base == nil {
 		return nil
@@ -26,7 +26,7 @@ func (w *commit) expire(e *edition) error {
 	}
 	needed[w.snapshots[e.t.Name]], needed[e.current] = true, true
 	if e.last != nil && !w.backend.atomic() {
-		needed[e.last.SnapshotID] = true // a commit that is interrupted is undone: see [catalog.lookBack]
+		needed[e.last.SnapshotID] = true // if this commit is interrupted, the next one starts from this snapshot: see [catalog.lookBack]
 	}
 	var gone []int64
 	for _, s := range all {
@@ -54,20 +54,19 @@ func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 	return out
 }
 
-// manySnapshots limits the snapshots of a shared table. Every commit writes all of them to the metadata, and the
-// commits of a thousand sources would soon make a thousand snapshots.
+// manySnapshots limits the number of snapshots of a shared table. Every commit writes the list of all snapshots to the
+// metadata, and the commits of a thousand sources would soon make a thousand snapshots.
 const manySnapshots = 100
 
-// neededOfAll returns the snapshots of a shared table that are kept: those whose files all exist, at most
-// manySnapshots. The first is the snapshot of the oldest commit that the source of this commit keeps, because earlier
-// snapshots may need files that the source removes. If the source keeps no earlier commit, or if e.t.Reset is set, no
-// snapshot is kept.
+// neededOfAll returns the snapshots of a shared table that are kept: the newest ones whose files all exist, at most
+// manySnapshots. Snapshots before the oldest commit that this source keeps are not kept, because the source may remove
+// files that they need. If the source keeps no earlier commit, or if e.t.Reset is set, no earlier snapshot is kept.
 func (w *commit) neededOfAll(e *edition, snapshots []table.Snapshot) map[int64]bool {
 	first := max(0, len(snapshots)-manySnapshots)
 	switch {
 	case e.t.Reset, len(w.spec.Kept) == 0 && w.spec.Sequence > 1:
 		first = len(snapshots)
-	case len(w.spec.Kept) > 0 && w.spec.Kept[0] > 1: // else no files were removed yet
+	case len(w.spec.Kept) > 0 && w.spec.Kept[0] > 1: // otherwise no files were removed yet
 		for i, s := range snapshots {
 			if summaryOf(&s)[propSourceName] == w.spec.Source && numberOf(s) <= w.spec.Kept[0] {
 				first = max(first, i)

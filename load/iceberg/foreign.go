@@ -15,11 +15,11 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// ownTag is a tag on penstock's last snapshot of each table. If another program compacts the table and then expires
-// snapshots, the tag keeps that snapshot and its files, which the next commit of penstock needs.
+// ownTag is a tag on penstock's last snapshot of each table. Another program may compact the table and then expire
+// snapshots. The tag keeps penstock's snapshot and its files, because the next commit needs them.
 const ownTag = "_penstock"
 
-// tagged reports whether name is a tag or branch that another program made. Its snapshot is never removed.
+// tagged reports whether name is a tag or branch that another program has made. Its snapshot is never removed.
 func tagged(name string) bool { return name != table.MainBranch && name != ownTag }
 
 const diffDropped = "it is no longer in the catalog"
@@ -38,8 +38,8 @@ func newestOwn(meta table.Metadata) *table.Snapshot {
 	return newest
 }
 
-// history finds the snapshots of a table. If another program has expired a snapshot, it is still listed in an earlier
-// metadata file.
+// history finds earlier snapshots of a table. If another program has expired a snapshot, history looks for it in
+// earlier metadata files.
 type history struct {
 	c       *catalog
 	meta    table.Metadata
@@ -81,15 +81,15 @@ func (h *history) read(ctx context.Context) error {
 	return nil
 }
 
-// since says what has happened to a table since penstock's last commit to it.
+// since describes what has happened to a table since penstock's last commit to it.
 type since struct {
-	last       *table.Snapshot // the snapshot of that commit; nil: it is gone
+	last       *table.Snapshot // the snapshot of that commit; nil: it no longer exists
 	diff       []string        // changes of rows by other programs
-	unfinished bool            // a later commit of penstock was interrupted, after it had changed this table and before it changed the head table
+	unfinished bool            // penstock has begun another commit and changed this table, but was interrupted before it changed the head table
 }
 
-// lookBack compares a table with its snapshot want. Snapshots that only replace files by others with the same rows, as
-// compaction does, are no changes. // Invariant 16
+// lookBack finds out how a table has changed since its snapshot want. A snapshot does not count as a change if it only
+// replaces files by files with the same rows. Compaction makes such snapshots. // Invariant 16
 func (c *catalog) lookBack(ctx context.Context, meta table.Metadata, want int64) (out since, err error) {
 	out.last = meta.SnapshotByID(want)
 	h := &history{c: c, meta: meta}
@@ -102,7 +102,7 @@ func (c *catalog) lookBack(ctx context.Context, meta table.Metadata, want int64)
 			out.diff = append(out.diff, describe(s))
 		}
 		if out.last != nil && s.SequenceNumber < out.last.SequenceNumber {
-			s = nil // older than the snapshot that is looked for
+			s = nil // s is older than the snapshot want, so want is not among its ancestors
 		} else if s, err = h.parent(ctx, s); err != nil {
 			return since{}, err
 		}
@@ -116,7 +116,7 @@ func (c *catalog) lookBack(ctx context.Context, meta table.Metadata, want int64)
 	return out, nil
 }
 
-// sameRows reports whether a snapshot has the same rows as its parent, as its operation and its summary say.
+// sameRows reports whether a snapshot has the same rows as its parent, according to its operation and its summary.
 func sameRows(s *table.Snapshot) bool {
 	says := summaryOf(s)
 	return s.Summary != nil && s.Summary.Operation == table.OpReplace &&

@@ -38,8 +38,8 @@ func foreignSnapshot(t testing.TB, o Options, name string, id int64, says table.
 	repoint(t, o, name, tbl.MetadataLocation(), meta)
 }
 
-// Snapshots that replace files keep the rows, even if some of them have expired since. Other snapshots stop the
-// stream until Accept. Invariant 16
+// If another program's snapshots only replace files, the rows stay, even if some of these snapshots have expired.
+// Snapshots that change rows stop the stream until Accept is called. Invariant 16
 func TestForeignSnapshots(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -67,7 +67,7 @@ func TestForeignSnapshots(t *testing.T) {
 	}
 }
 
-// Hadoop writes file:///x as file:/x.
+// Hadoop writes the location file:///x as file:/x.
 func TestLocations(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -85,7 +85,7 @@ func TestLocations(t *testing.T) {
 	}
 }
 
-// bareRoot has only locations.
+// bareRoot stands for the files of a lake, but has only locations.
 type bareRoot string
 
 func (bareRoot) Write(context.Context, string, []byte) error  { return nil }
@@ -95,8 +95,8 @@ func (f bareRoot) Name(location string) (name string, ok bool) {
 	return strings.CutPrefix(location, string(f))
 }
 
-// A table that several sources share cannot be restored after another program has dropped it, because a commit has the
-// files of one source only. It must not become empty.
+// If another program has dropped a table that several sources share, penstock cannot restore it, because a commit has
+// only the files of one source. The commit must fail, and must not create an empty table.
 func TestSharedTableDropped(t *testing.T) {
 	o := warehouse(t)
 	at := map[string]state.Cursor{}

@@ -28,7 +28,7 @@ var (
 
 func TestKilledChild(t *testing.T) {
 	if *killedIn == "" {
-		t.Skip("a child of TestSharedKilled")
+		t.Skip("TestSharedKilled starts this test in a process of its own")
 	}
 	o := Options{Options: parquet.Options{Path: *killedIn, TempDir: t.TempDir()}}
 	if strings.HasPrefix(*killedIn, "http") {
@@ -75,8 +75,8 @@ func child(t *testing.T, o Options, step string, batch int) (killed bool, steps 
 }
 
 // TestSharedKilled kills a process that commits for one source, at each step of a commit. The rows and the cursor of
-// the other source stay. The rows of the killed process are either all there or all missing, in agreement with its
-// cursor. Invariants 1, 2
+// the other source must not change. The killed commit must be visible as a whole or not at all: its rows and its cursor
+// agree. Invariants 1, 2
 func TestSharedKilled(t *testing.T) { everywhere(t, sharedKilled) }
 
 func sharedKilled(t *testing.T, warehouse place) {
@@ -93,7 +93,7 @@ func sharedKilled(t *testing.T, warehouse place) {
 	for _, step := range steps {
 		killed, _ := child(t, o, step, batch+1)
 		if !killed {
-			batch++ // the step occurs only in a first commit
+			batch++ // the process was not killed, because only a first commit has this step
 			continue
 		}
 		now, err := of(t, l, "berlin").Cursor(t.Context(), key)

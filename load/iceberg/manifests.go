@@ -30,9 +30,9 @@ func (c *catalog) list(ctx context.Context, s table.Snapshot) ([]iceberg.Manifes
 	return list, nil
 }
 
-// newEntries are the entries of the manifests that a commit writes. Each manifest has entries of one source only. So a
-// commit leaves the manifests of another source unchanged. Only if that source has manyManifests, its manifests are
-// merged.
+// newEntries has the entries of the manifests that a commit writes. Each manifest has entries of only one source. So a
+// commit leaves the manifests of other sources unchanged. Exception: if another source has manyManifests, the commit
+// merges them.
 type newEntries map[entryGroup][]iceberg.ManifestEntry
 
 type entryGroup struct {
@@ -57,8 +57,8 @@ func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 	return string(*of[0].LowerBound), nil
 }
 
-// manifestsOf returns the manifests of a new snapshot. A manifest stays unchanged if none of its files is removed and
-// its source has fewer than manyManifests.
+// manifestsOf returns the manifests of a new snapshot. A manifest stays unchanged if the commit removes none of its
+// files and its source has fewer than manyManifests.
 func (w *commit) manifestsOf(ctx context.Context, e *edition, id int64) (out []iceberg.ManifestFile, says iceberg.Properties, err error) {
 	var list []iceberg.ManifestFile
 	if e.last != nil {
@@ -109,8 +109,8 @@ func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 	b.ValueCounts(rows).NullValueCounts(nulls).LowerBoundValues(low).UpperBoundValues(high)
 }
 
-// carry returns the manifests that stay unchanged. It adds the entries of the other manifests to the map anew. It
-// returns a [load.ForeignChange] if a removed file is in no manifest.
+// carry returns the manifests that stay unchanged. It adds the entries of the other manifests to anew, except the
+// removed files. If a removed file is in no manifest, it returns a [load.ForeignChange].
 func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew newEntries) (kept []iceberg.ManifestFile, err error) {
 	gone, losing := map[string]bool{}, map[string]bool{}
 	for _, f := range e.t.Removed {

@@ -18,10 +18,11 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// files are the files of the lake. Engines write the location of a file in several ways. They all mean the same file.
+// files are the files of the lake. Engines write the location of the same file in several ways, and files understands
+// all of them.
 type files struct{ parquet.Files }
 
-// Name implements [parquet.Files]. Hadoop, and so Spark, writes file:///x as file:/x, and often calls S3 s3a.
+// Name implements [parquet.Files]. Hadoop and Spark write file:///x as file:/x, and often s3a for s3.
 func (f files) Name(location string) (string, bool) {
 	switch scheme, path, _ := strings.Cut(location, ":"); {
 	case scheme == "s3a" || scheme == "s3n":
@@ -61,9 +62,9 @@ func (f files) read(ctx context.Context, location string) ([]byte, error) {
 	return text, nil
 }
 
-// Named lists all metadata files and manifest lists. Of the Iceberg manifests, it lists only those of the oldest
-// snapshot of penstock, and of tagged snapshots. The names of later manifests begin with a number above Names.Upto, so
-// they need not be listed.
+// Named lists the files that the catalog needs: all metadata files, all manifest lists, and some of the Iceberg
+// manifests. These are the manifests of penstock's oldest snapshot and of tagged snapshots. Later manifests need not be
+// listed, because their names begin with a number above Names.Upto. Such files are never removed as unused.
 func (c *catalog) Named(ctx context.Context, stream string) (map[string]parquet.Names, error) {
 	h, err := c.headOf(ctx, stream, "")
 	if err != nil || h.at == "" {
@@ -76,7 +77,7 @@ func (c *catalog) Named(ctx context.Context, stream string) (map[string]parquet.
 	out := map[string]parquet.Names{}
 	for name := range h.tables {
 		if at[name] == "" {
-			continue // another program has dropped it
+			continue // another program has dropped the table
 		}
 		meta, err := c.load(ctx, name, at[name])
 		if err != nil {

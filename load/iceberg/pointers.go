@@ -147,7 +147,7 @@ func (p *pointers) names(ctx context.Context) ([]string, error) {
 
 func (p *pointers) locate(ctx context.Context, names ...string) (map[string]string, error) {
 	if len(names) > 1 {
-		return p.all(ctx) // one query, so that the locations are those of one moment
+		return p.all(ctx) // one query, so that all locations belong to the same moment
 	}
 	out := map[string]string{}
 	for _, name := range names {
@@ -187,13 +187,13 @@ func (p *pointers) Close() error { return p.db.Close() }
 // commit changes all pointers in one transaction, or none. Each pointer must still have the value that it had when the
 // commit began. Invariants 1, 13
 func (p *pointers) commit(ctx context.Context, all []change) error {
-	all = slices.SortedFunc(slices.Values(all), func(a, b change) int { return strings.Compare(a.table, b.table) }) // the same order in all transactions prevents deadlocks
+	all = slices.SortedFunc(slices.Values(all), func(a, b change) int { return strings.Compare(a.table, b.table) }) // all transactions use the same order, to prevent deadlocks
 	tx, err := p.db.BeginTx(ctx, nil)
 	if err != nil {
 		return fmt.Errorf("begin: %w", err)
 	}
 	defer func() { _ = tx.Rollback() }()
-	if p.dollars { // durable even if the database's default is not. Invariant 2
+	if p.dollars { // make the commit durable, even if the database's default is not. Invariant 2
 		if _, err := tx.ExecContext(ctx, "SET LOCAL synchronous_commit = on"); err != nil {
 			return fmt.Errorf("begin: %w", err)
 		}

@@ -46,8 +46,8 @@ type pyTable struct {
 	Types     map[string]string
 }
 
-// python reads the tables with pyiceberg. PENSTOCK_TEST_PYTHON names an interpreter that has pyiceberg; without it,
-// the test is skipped.
+// python reads the tables with pyiceberg. PENSTOCK_TEST_PYTHON names an interpreter that has pyiceberg. If it is not
+// set, the test is skipped.
 func python(t *testing.T, o Options) (out map[string]pyTable) {
 	t.Helper()
 	ask(t, &out, pyiceberg, filepath.Join(o.Path, catalogFile), o.Path)
@@ -84,8 +84,8 @@ func TestPython(t *testing.T) {
 	require.Equal(t, string(at), got["_penstock_state__crm.leads"].Rows[0]["cursor"])
 }
 
-// If Iceberg supports the change of a type, the widened column stays the same column. Otherwise it becomes a new
-// column.
+// If Iceberg allows the change from the old type to the new one, the widened column stays the same column. Otherwise it
+// becomes a new column.
 func TestPythonTypes(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)

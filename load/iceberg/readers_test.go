@@ -109,8 +109,8 @@ func metadata(t testing.TB, o Options, name string) *table.Table {
 	return tbl
 }
 
-// The summaries of the snapshots have the cursor, in all tables that a commit has changed. If a commit deletes and
-// appends rows, it still makes only one snapshot per table.
+// The summary of each snapshot has the cursor, in all tables that a commit has changed. A commit makes only one
+// snapshot per table, even if it both deletes and appends rows.
 func TestSummary(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -128,8 +128,8 @@ func TestSummary(t *testing.T) {
 	require.Equal(t, []string{"3", "1", "3", "3"}, []string{says["total-records"], says["total-data-files"], says["added-records"], says["deleted-records"]})
 }
 
-// Commits replace all rows while a reader reads. Each table has rows of one batch only. If the reader gets the
-// pointers of both tables at the same moment, both have the same batch.
+// Commits replace all rows while a reader reads. At each moment, a table has rows of only one batch. If the reader gets
+// the pointers of two tables at the same moment, it must find the same batch in both.
 func TestReaders(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -151,7 +151,7 @@ func TestReaders(t *testing.T) {
 				return
 			}
 			if a, b := batchAt(t, all["leads"], 20), batchAt(t, all["leads__mails"], 20); a != b {
-				t.Errorf("leads are of %s, their mails of %s", a, b)
+				t.Errorf("leads have rows of batch %s, but their mails have rows of batch %s", a, b)
 			}
 			looked++
 		}
@@ -183,7 +183,7 @@ func batchAt(t *testing.T, at string, n int64) string {
 		}
 	}
 	if len(seen) != 1 || rows.NumRows() != n {
-		t.Errorf("half a commit: %d rows of batches %v", rows.NumRows(), seen)
+		t.Errorf("found a part of a commit: %d rows of the batches %v", rows.NumRows(), seen)
 	}
 	for batch := range seen {
 		return batch
@@ -273,7 +273,7 @@ func TestExpiry(t *testing.T) {
 	require.LessOrEqual(t, lists, 5)
 }
 
-// repoint makes other metadata the current metadata of a table, as another program might.
+// repoint makes other metadata the current metadata of a table, as another program might do.
 func repoint(t testing.TB, o Options, name, from string, meta table.Metadata) {
 	t.Helper()
 	text, err := json.Marshal(meta)

@@ -72,7 +72,7 @@ func (r *restCatalog) configure(ctx context.Context, warehouse string) error {
 		r.client.base = u
 	}
 	for part := range strings.SplitSeq(cmp.Or(settings.Overrides["prefix"], settings.Defaults["prefix"]), "/") {
-		text, err := url.PathUnescape(part) // some catalogs write it as it is in the path
+		text, err := url.PathUnescape(part) // some catalogs write the prefix with escapes, as in a path
 		if err != nil {
 			return fmt.Errorf("read the catalog's prefix %q: %w", part, err)
 		}
@@ -209,8 +209,8 @@ type identifier struct {
 	Name      string   `json:"name"`
 }
 
-// change encodes the change of a table. Some catalogs, such as Nessie, need the field last-column-id of a new schema,
-// which iceberg-go omits.
+// change encodes the change of a table. Some catalogs, such as Nessie, need the field last-column-id for a new schema,
+// but iceberg-go omits it.
 func (r *restCatalog) change(name string, requires []table.Requirement, updates []table.Update, lastColumn int) (tableChange, error) {
 	out := tableChange{Identifier: identifier{[]string{r.namespace}, name}, Requirements: requires}
 	for _, u := range updates {
@@ -254,8 +254,8 @@ func highestID(part any) (highest int) {
 	return highest
 }
 
-// create creates an empty table with the field IDs of penstock. Many catalogs cannot create a table in a transaction. The
-// commit then finds a table without snapshots, which has the property propStream.
+// create creates an empty table with the field IDs of penstock, because many catalogs cannot create a table in a
+// transaction. The commit then finds a table without snapshots, and recognizes it by the property propStream.
 func (r *restCatalog) create(ctx context.Context, name string, updates []table.Update) (bool, error) {
 	all := slices.Insert(slices.Clone(updates), 1, table.Update(table.NewUpgradeFormatVersionUpdate(formatVersion)))
 	change, err := r.change(name, []table.Requirement{table.AssertCreate()}, all, 0)
@@ -268,9 +268,10 @@ func (r *restCatalog) create(ctx context.Context, name string, updates []table.U
 	return err == nil, err
 }
 
-// commit makes all changes in one transaction, if the catalog has transactions/commit. Else it changes the tables one
-// after the other, and the head table, which has the cursor, last. If it is interrupted, the head table still refers to
-// the earlier snapshots of all tables, and the next commit continues those: see [catalog.lookBack] and [commit.claim].
+// commit makes all changes in one transaction, if the catalog has transactions/commit. Otherwise it changes the tables
+// one after the other. The head table, which has the cursor, is last. If the commit is interrupted, the head table
+// still refers to the earlier snapshots of all tables, and the next commit starts from these snapshots: see
+// [catalog.lookBack] and [commit.claim].
 // Invariants 1, 2
 func (r *restCatalog) commit(ctx context.Context, all []change) error {
 	var changes []tableChange
@@ -299,7 +300,7 @@ func (r *restCatalog) commit(ctx context.Context, all []change) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range dropped { // if this is interrupted, a table stays that no commit refers to
+	for _, name := range dropped { // if the process ends here, the table stays in the catalog, but no commit refers to it
 		err := r.client.do(ctx, http.MethodDelete, nil, nil, r.under("tables", name, "?purgeRequested=false")...)
 		if answered, ok := errors.AsType[*statusError](err); err != nil && (!ok || answered.status != http.StatusNotFound) {
 			return fmt.Errorf("drop table %s: %w", name, err)
@@ -322,8 +323,8 @@ func (r *restCatalog) oneByOne(ctx context.Context, all []change, changes []tabl
 	return nil
 }
 
-// undo makes the earlier snapshots of tables current again, after a conflict in a later table. If it fails, the next
-// commit does it.
+// undo makes the earlier snapshots of tables current again, after a later table had a conflict. If undo fails, the next
+// commit does the same.
 func (r *restCatalog) undo(ctx context.Context, all []change, done []tableChange) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
@@ -346,7 +347,7 @@ func (r *restCatalog) undo(ctx context.Context, all []change, done []tableChange
 
 var errUnsupported = errors.New("the catalog does not support this request")
 
-// post sends a commit. It does not repeat it, because the catalog may have made it.
+// post sends a commit. It does not send it twice, because the catalog may have executed the first request.
 func (r *restCatalog) post(ctx context.Context, in any, path []string) error {
 	err := r.client.do(ctx, http.MethodPost, in, nil, path...)
 	answered, ok := errors.AsType[*statusError](err)
@@ -365,7 +366,7 @@ func (r *restCatalog) post(ctx context.Context, in any, path []string) error {
 	return err
 }
 
-// requirements returns what must still be true of a table when the catalog changes it. Invariants 13, 16
+// requirements returns the conditions under which the catalog may change a table. Invariants 13, 16
 func requirements(base table.Metadata) []table.Requirement {
 	var current *int64
 	if s := base.CurrentSnapshot(); s != nil {

@@ -26,15 +26,15 @@ import (
 type restClient struct {
 	http    *http.Client
 	base    *url.URL
-	prefix  []string // parts of most paths, as the catalog has configured them
+	prefix  []string // first parts of most paths; the catalog's configuration sets them
 	secrets []string // removed from all messages. Invariant 5
 	tokens  *tokens  // nil: no credentials
 }
 
 const (
-	restAnswer  = 256 << 20 // the most bytes of an answer. Invariant 6
+	restAnswer  = 256 << 20 // greatest length of an answer in bytes. Invariant 6
 	restTimeout = 2 * time.Minute
-	restMessage = 400 // the most bytes of a catalog's message
+	restMessage = 400 // greatest length of a catalog's message in bytes
 )
 
 // restRetry is for requests that change nothing.
@@ -112,7 +112,8 @@ func (c *restClient) get(ctx context.Context, out any, path ...string) error {
 	}
 }
 
-// lost reports whether err leaves open what the catalog has done: it did not answer, or a proxy answered for it.
+// lost reports whether err leaves the outcome of a request unknown. Either the catalog did not answer, or a proxy
+// answered in its place.
 func lost(err error) bool {
 	s, answered := errors.AsType[*statusError](err)
 	if !answered {
@@ -121,7 +122,8 @@ func lost(err error) bool {
 	return s.status >= 500 && s.status != http.StatusNotImplemented || s.status == http.StatusTooManyRequests
 }
 
-// do sends one request. The path consists of parts, which do escapes; a part that begins with ? is the query.
+// do sends one request. The elements of path are joined with slashes, and do escapes them. An element that begins with
+// ? is the query.
 func (c *restClient) do(ctx context.Context, method string, in, out any, path ...string) error {
 	var body []byte
 	if in != nil {

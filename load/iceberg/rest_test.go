@@ -80,7 +80,7 @@ func inREST(_ testing.TB, catalog string) place {
 	}
 }
 
-// faults says what a proxy does to the answers of a catalog.
+// faults describes how a proxy changes the answers of a catalog.
 type faults struct {
 	tableByTable bool // hide transactions/commit
 	mu           sync.Mutex
@@ -133,7 +133,8 @@ func forward(t testing.TB, catalog string, f *faults) string {
 	return s.URL
 }
 
-// The answers to commits are lost, or replaced by those of a proxy. Each commit takes place once, and penstock knows it.
+// The answers to commits are lost, or replaced by answers of a proxy. Each commit must take place once, and penstock
+// must notice that it did.
 // Invariants 1, 2
 func TestRESTUnknownOutcomes(t *testing.T) {
 	catalog := startReference(t)
@@ -171,7 +172,7 @@ func TestRESTUnknownOutcomes(t *testing.T) {
 		f.set(nil)
 		require.Equal(t, at, now(t, l))
 		at = must(t, l, at, n+1, 3)
-		same(t, o, n+1, "after the catalog did not answer")
+		same(t, o, n+1, "a commit without an answer of the catalog")
 		require.Equal(t, at, now(t, l))
 	}
 }
@@ -187,7 +188,7 @@ func failed(status int) *httptest.ResponseRecorder {
 	return out
 }
 
-// same requires that all tables have the rows of one batch.
+// same checks that all tables have the rows of the same batch.
 func same(t *testing.T, o Options, batch int, name string) {
 	t.Helper()
 	for _, of := range []string{"leads", "leads__mails"} {
@@ -199,8 +200,9 @@ func same(t *testing.T, o Options, batch int, name string) {
 	}
 }
 
-// A catalog without transactions/commit is cut off after each table of a commit in turn, so that the commit cannot be
-// undone. The next run repairs the tables, whether it repeats the commit or makes another. Invariants 1, 2
+// The catalog has no transactions/commit. In each round, the connection is cut after another table of a commit, so
+// penstock cannot undo the commit. The next run must repair the tables, whether it repeats the same commit or makes
+// another one. Invariants 1, 2
 func TestRESTInterrupted(t *testing.T) {
 	catalog := startReference(t)
 	for tables := 1; tables <= 3; tables++ {
@@ -232,7 +234,7 @@ func TestRESTInterrupted(t *testing.T) {
 	}
 }
 
-// The token is sent to the catalog only, and is in no message. Invariants 5, 10
+// Penstock sends the token only to the catalog, and no message contains it. Invariants 5, 10
 func TestRESTCredentials(t *testing.T) {
 	const secret = "s3cret/+x"
 	var tokens, refused atomic.Int64
@@ -253,7 +255,7 @@ func TestRESTCredentials(t *testing.T) {
 	})
 	mux.HandleFunc("GET /v1/config", func(w http.ResponseWriter, r *http.Request) {
 		switch r.Header.Get("Authorization") {
-		case "Bearer token 1": // it is refused once, so that a new one is needed
+		case "Bearer token 1": // refuse the first token once, so that penstock must get a new one
 			refused.Add(1)
 			w.WriteHeader(http.StatusUnauthorized)
 		case "Bearer token 2":

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 )
 
-// tokens signs the requests to a catalog. Tokens of OAuth2 are renewed before they end, or when the catalog refuses one.
-// The methods accept nil, for a catalog without credentials.
+// tokens adds credentials to the requests to a catalog. It renews a token of OAuth2 before it expires, or when the
+// catalog refuses it. Its methods accept nil, for a catalog without credentials.
 type tokens struct {
 	fresh func() oauth2.TokenSource // nil: the token cannot be renewed
 
@@ -47,7 +47,7 @@ func (t *tokens) sign(r *http.Request) error {
 	return nil
 }
 
-// renew makes the next request get a new token. It returns false if there is only one.
+// renew discards the token, so that the next request gets a new one. It returns false if the token cannot be renewed.
 func (t *tokens) renew() bool {
 	if t == nil || t.fresh == nil {
 		return false

@@ -51,7 +51,7 @@ func typeOf(t arrow.DataType) (iceberg.Type, error) {
 // compare returns an error if another program has changed the columns. // Invariant 16
 func (e *edition) compare() error {
 	if e.t.PreviousColumns == nil || e.t.Restore {
-		return nil // this source's first commit to the table, or one that brings back its columns
+		return nil // this source's first commit to the table, or a commit that restores its columns
 	}
 	was, err := schemaOf(e.t.PreviousColumns)
 	if err != nil {
@@ -78,8 +78,8 @@ func (e *edition) compare() error {
 	return err
 }
 
-// otherIDs lists the columns that have other field IDs in the schema live than in want. The data files have the IDs of
-// want, so readers would not find the values.
+// otherIDs lists the columns that have other field IDs in the schema live than in the schema want. The data files use
+// the IDs of want, so readers that use live would not find the values.
 func otherIDs(want, live *iceberg.Schema) (diff []string) {
 	ids := func(f iceberg.NestedField) (int, int) {
 		if l, ok := f.Type.(*iceberg.ListType); ok {

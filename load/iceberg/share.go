@@ -17,10 +17,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// If sources share a stream's tables, the last commit of each source is in a property of the head table. These
-// properties change in the same step as the snapshots of a commit. // Invariant 2
+// If sources share a stream's tables, the head table has a property for each source, with the source's last commit. A
+// commit changes its property and its snapshots in the same step. // Invariant 2
 
-// propSource is the prefix of those properties.
+// propSource is the prefix of these properties.
 const propSource = propPrefix + "source."
 
 func sourcesOf(meta table.Metadata) (map[string]*parquet.Head, error) {
@@ -51,7 +51,7 @@ func headsOf(spec parquet.Commit) (iceberg.Properties, error) {
 	return out, nil
 }
 
-// othersMoved reports whether another source has committed since spec.LastCommits was read. // Invariant 13
+// othersMoved reports whether another source has committed since this commit has read spec.LastCommits. // Invariant 13
 func (h *head) othersMoved(spec parquet.Commit) bool {
 	if spec.LastCommits == nil {
 		return false
@@ -77,7 +77,7 @@ func combined(spec parquet.Commit) []parquet.TableFiles {
 		for _, t := range c.Tables {
 			i, ok := at[t.Name]
 			if !ok {
-				continue // the commit does not have this table, so the table is not changed
+				continue // the commit does not contain this table, so the table stays unchanged
 			}
 			out[i].Added = append(out[i].Added[:len(out[i].Added):len(out[i].Added)], t.Added...)
 			out[i].Removed = append(out[i].Removed[:len(out[i].Removed):len(out[i].Removed)], t.Removed...)
@@ -87,10 +87,10 @@ func combined(spec parquet.Commit) []parquet.TableFiles {
 	return out
 }
 
-// mergeColumns returns the live columns of the table, followed by the new columns of the commit. If a column has
-// another field ID in the commit than in the table, its two types do not fit together. Then mergeColumns returns a
-// [parquet.Disagreement], or, if t.Reset is set, uses the column of the commit. It also returns an error if two
-// columns have the same field ID.
+// mergeColumns returns the table's present columns, which are in live, followed by the new columns of the commit. If a
+// column's field ID in the commit differs from its ID in the table, neither type can hold the values of the other. Then
+// mergeColumns returns a [parquet.Disagreement]. But if t.Reset is set, it uses the column of the commit. It also
+// returns an error if two columns have the same field ID.
 func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
 	fields := append([]iceberg.NestedField{}, live.Fields()...)
 	var apart []arrow.Field
@@ -130,8 +130,8 @@ func position(fields []iceberg.NestedField, name string) int {
 	return -1
 }
 
-// sameID finds two columns that have the same field ID. IDs are hashes, so this can happen: in one of two hundred
-// thousand tables with a hundred columns.
+// sameID finds two columns that have the same field ID. IDs are hashes, so this can happen. With a hundred columns per
+// table, it happens in one of two hundred thousand tables.
 func sameID(fields []iceberg.NestedField) (a, b string, ok bool) {
 	seen := map[int]string{}
 	for _, f := range fields {
@@ -163,7 +163,7 @@ func wider(a, b iceberg.Type) iceberg.Type {
 	return b
 }
 
-// latticeOf is the inverse of [typeOf].
+// latticeOf returns penstock's type for an Iceberg type. It is the inverse of [typeOf].
 func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	switch t := t.(type) {
 	case iceberg.BooleanType:
@@ -188,7 +188,7 @@ func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 }
 
 // expected returns, for each column of the schema previous, the column's type in the schema live. If another source has
-// added digits to a decimal, expected returns the type from previous, so that the column counts as unchanged.
+// added digits to a decimal, expected returns the type from previous instead. Then the column counts as unchanged.
 func expected(previous, live *iceberg.Schema) map[string]string {
 	out := map[string]string{}
 	for _, f := range previous.Fields() {

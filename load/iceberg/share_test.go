@@ -42,8 +42,8 @@ func bySource(t testing.TB, tbl *table.Table, snapshot int64) map[string]int {
 	return out
 }
 
-// Several sources commit at the same time, each through its own lake. All commits succeed, and each snapshot has only
-// whole commits.
+// Several sources commit at the same time, each through its own lake. All commits must succeed, and each snapshot must
+// contain only whole commits.
 func TestSharedCommits(t *testing.T) { everywhere(t, sharedCommits) }
 
 func sharedCommits(t *testing.T, warehouse place) {
@@ -144,8 +144,8 @@ func sharedFence(t *testing.T, warehouse place) {
 	require.EqualValues(t, "at 2", now)
 }
 
-// stopped returns a lake whose commit calls the function *hook once, at the given step. Before the call, the lake sets
-// *hook to nil.
+// stopped returns a lake that calls the function *hook once, when a commit reaches the given step. Before the call, the
+// lake sets *hook to nil.
 func stopped(t testing.TB, o Options, step string, hook *func()) *parquet.Lake {
 	o.Step = func(name string) error {
 		if f := *hook; f != nil && name == step {
@@ -181,8 +181,8 @@ func readable(t testing.TB, o Options, names ...string) {
 	}
 }
 
-// After a commit has written its files and before it takes effect, another source commits and removes unused files.
-// Every remaining snapshot can be read.
+// One source has written the files of a commit, but not yet committed them. Now another source commits and removes
+// unused files. Afterwards, every remaining snapshot must be readable.
 func TestSharedExpiry(t *testing.T) { everywhere(t, sharedExpiry) }
 
 func sharedExpiry(t *testing.T, warehouse place) {
@@ -277,7 +277,7 @@ func sharedTypes(t *testing.T, warehouse place) {
 			require.EqualValues(t, "at 1", now)
 			tidied(t, o, "berlin")
 			readable(t, o, "things", "_penstock_state")
-			require.NoError(t, begun.Commit(t.Context(), "at 2"), "widening by another source does not count as a commit of berlin")
+			require.NoError(t, begun.Commit(t.Context(), "at 2"), "if another source widens the table, berlin's transaction can still commit")
 			require.NoError(t, counted(t, berlin, "at 2", "at 3", tt.berlin, loadtest.Row{"id": "2", "count": tt.a}))
 			require.NoError(t, counted(t, boston, "at 1", "at 2", tt.boston, loadtest.Row{"id": "2", "count": tt.b}))
 			require.Equal(t, map[string]string{"berlin1": tt.berlin2, "berlin2": tt.berlin2, "boston1": tt.boston2, "boston2": tt.boston2}, counts(t, o))
@@ -286,8 +286,8 @@ func sharedTypes(t *testing.T, warehouse place) {
 	}
 }
 
-// A transaction has written its files. Then another source widens the transaction's columns. The transaction can still
-// commit.
+// One source has written the files of a transaction. Then another source widens the transaction's columns. The
+// transaction must still be able to commit.
 func TestSharedTypesAmid(t *testing.T) { everywhere(t, sharedTypesAmid) }
 
 func sharedTypesAmid(t *testing.T, warehouse place) {
@@ -315,8 +315,8 @@ func amid(t *testing.T, o Options, step string) {
 	require.Equal(t, want, counts(t, o))
 }
 
-// A commit of one source widens the rows of another source. Just before that, the other source commits. The widening
-// is repeated, and both commits are kept.
+// A commit of one source widens a column, so it rewrites the rows of another source. Just before that, the other source
+// commits. The widening is then repeated, and both commits are kept.
 func TestSharedTypesMeet(t *testing.T) { everywhere(t, sharedTypesMeet) }
 
 func sharedTypesMeet(t *testing.T, warehouse place) {
@@ -327,7 +327,7 @@ func sharedTypesMeet(t *testing.T, warehouse place) {
 	times := 0
 	var again func()
 	again = func() {
-		if times++; times == 2 { // the first call comes before the conflict of types is known
+		if times++; times == 2 { // at the first call, the commit has not yet found that the types conflict
 			require.NoError(t, counted(t, berlin, "at 1", "at 2", schemas.Int64, loadtest.Row{"id": "2", "count": "8"}))
 			return
 		}

@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sparkServer reads a statement of SQL per line, and prints its rows, or its error, as JSON.
+// sparkServer reads one SQL statement per line. For each, it prints the rows or the error as JSON.
 const sparkServer = `
 import json, sys
 from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ type spark struct {
 	out *bufio.Scanner
 }
 
-// startSpark starts Spark with the lake's catalog under the name penstock. The servers are those of .ci/servers.
+// startSpark starts Spark with the lake's catalog under the name penstock. It uses the servers of .ci/servers.
 func startSpark(t *testing.T, settings ...string) *spark {
 	t.Helper()
 	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
@@ -122,7 +122,7 @@ const sparkRewrite = "CALL penstock.system.rewrite_data_files(table => 'penstock
 const sparkExpire = "CALL penstock.system.expire_snapshots(table => 'penstock.penstock.%s', older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1)"
 
 // Spark maintains all tables of a stream: it compacts files and manifests, expires snapshots, removes orphan files and
-// tags a snapshot. The rows stay as they are, and penstock goes on. Invariants 1, 16
+// tags a snapshot. The rows must stay the same, and penstock must be able to continue. Invariants 1, 16
 func TestSparkMaintains(t *testing.T) {
 	o := warehouse(t)
 	o.Keep, o.KeepFor = 1, -1
@@ -153,7 +153,8 @@ func TestSparkMaintains(t *testing.T) {
 	require.Len(t, s.sql(t, "SELECT id FROM penstock.penstock.leads VERSION AS OF 'first'"), 3)
 }
 
-// Spark changes rows and columns. The stream stops and shows the difference, and Accept undoes it. Invariant 16
+// Spark changes rows and columns. The stream stops and reports the difference, and Accept undoes the change. Invariant
+// 16
 func TestSparkWrites(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -180,7 +181,7 @@ func TestSparkWrites(t *testing.T) {
 		accept(t, l)
 		at = now(t, l)
 		require.Len(t, read(t, o, "leads"), 3, c.statements)
-		if n%2 == 1 { // the table is right after Accept, and after the next commit
+		if n%2 == 1 { // in half of the rounds, the rows are already correct after Accept; in the others, after the next commit
 			require.Equal(t, batchOf(n, 3), s.leads(t), c.statements)
 		}
 		n++
@@ -189,7 +190,7 @@ func TestSparkWrites(t *testing.T) {
 	}
 }
 
-// aged makes all files look old, because Spark does not remove new ones as orphans.
+// aged makes all files look old, because Spark does not remove new orphan files.
 func aged(t *testing.T, dir string) {
 	t.Helper()
 	long := time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC)
