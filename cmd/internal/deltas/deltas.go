@@ -56,7 +56,7 @@ type Deltas struct {
 	resting map[string]*rest
 	aside   func(ctx context.Context, ordinal int64, reason string) error
 	now     func() time.Time
-	made    time.Time // when this Deltas was created; events received earlier may have older values than a previous process has read
+	made    time.Time // when this Deltas was created; a previous process may have read newer values than those of events that were received earlier
 }
 
 // Config configures a Deltas.
@@ -93,7 +93,7 @@ func New(c Config) (*Deltas, error) {
 // Report is the result of one Apply, and what remains to be done.
 type Report struct {
 	Events    int   // events stored in the first destination's table of events
-	Applied   int   // records that were committed, deletions included, or left to a refresh
+	Applied   int   // records that were committed or deleted, or left to a new reading of the stream
 	Refetches int   // requests for single records
 	Written   int64 // new or changed rows in the first destination
 	Deleted   int64 // deleted rows in the first destination
@@ -193,7 +193,7 @@ func (d *Deltas) again(rep *Report, in time.Duration) {
 }
 
 // leftBehind describes events that were dropped from memory because only failing destinations lack them. The events
-// stay in the inbox. They are read again when a run of Apply tries those destinations again. // Invariants 3, 6
+// stay in the inbox. Deltas reads them again when it tries those destinations again. // Invariants 3, 6
 type leftBehind struct {
 	after int64           // the first dropped event has the ordinal after + 1
 	lack  map[string]bool // destinations that lack some of the events; until these are read again, nothing is committed there

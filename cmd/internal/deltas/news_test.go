@@ -55,7 +55,7 @@ func (x *muteTx) Commit(ctx context.Context, next state.Cursor) error {
 }
 
 func TestDeltasWithoutAnAnswer(t *testing.T) {
-	for name, leaves := range map[string]bool{"reachable again at once": false, "reachable again later": true} {
+	for name, leaves := range map[string]bool{"the destination answers again at once": false, "the destination answers again later": true} {
 		t.Run(name, func(t *testing.T) {
 			m, d := newModel(20), &mute{Destination: loadtest.NewMemory(nil), leaves: leaves}
 			r := newDeltaRig(t, m, pipeline.Destination{Name: "warehouse", Destination: d})

@@ -11,10 +11,10 @@ type applyRate struct {
 	patience time.Duration   // maximum time for an operation of a destination
 	rest     time.Duration   // wait after a failure that concerns more than one record; doubled after each further failure
 	refresh  time.Duration   // minimum time between two whole readings of a stream because of events
-	trust    time.Duration
+	trust    time.Duration   // how long stored conventions, and the test of an endpoint for single records, are used before they are renewed
 
 	chunk     int // number of events per read of the inbox, and per write to the table of events
-	slice     int
+	slice     int // maximum number of records in one commit
 	entities  int // waiting records, over all streams // Invariant 6
 	listAbove int // if more records of a stream wait than this, its list is read instead of each record
 }

@@ -33,8 +33,8 @@ func (d *Deltas) readPosition(ctx context.Context, q *queue, p *destinationPosit
 	return err
 }
 
-// look reads up to which event a destination has applied the events of q. It queues the records that the destination
-// stores as open.
+// look reads up to which event a destination has applied the events of q. It queues the records that must be requested
+// again according to the destination.
 func (d *Deltas) look(ctx context.Context, q *queue, dest pipeline.Destination) error {
 	p := &destinationPosition{dest: dest}
 	if err := d.readPosition(ctx, q, p); err != nil {

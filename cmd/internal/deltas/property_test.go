@@ -25,7 +25,7 @@ import (
 var errKilled = errors.New("killed")
 
 // storm is a random source that changes between any two requests. Its events arrive in any order, up to three times,
-// late, never, or with an id that was already used. Processes are killed at commits.
+// late or never. Some have an id that was already used. Processes are killed at commits.
 type storm struct {
 	*deltaRig
 	random     *rand.Rand

@@ -20,7 +20,7 @@ type queue struct {
 	canRequest bool
 	beside     *queue // queue of detail's own table; nil if it has none
 
-	likeness *records.RecordForm // what the list shows of a record; nil: unknown
+	likeness *records.RecordForm // the form in which the list returns records; nil: unknown
 	unlike   string
 	tested   time.Time
 	strange  map[string]bool // JSON members that events format differently from the source
@@ -52,7 +52,7 @@ type entity struct {
 	data        []byte    // the record in the last event; nil if it is too large or events disagree
 	tries       int       // number of requests so far
 	due         time.Time // when to request it again; zero if it is not due
-	stored      bool      // a destination stores the record as open; received is then the time when it was queued
+	stored      bool      // a destination stores that the record must be requested again; received is then the time when it was queued
 }
 
 // maxData is the size in bytes up to which the record of an event is kept.

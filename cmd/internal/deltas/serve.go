@@ -30,7 +30,7 @@ func (d *Deltas) serve(ctx context.Context, q *queue) error {
 	return nil
 }
 
-// serveSome holds the stream's lock while it applies one slice.
+// serveSome applies one slice of the waiting records, in one commit. It holds the stream's lock meanwhile.
 func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error) {
 	overlays, free := q.lock.Try(ctx, d.pace.lockWait)
 	if !free {
@@ -40,7 +40,7 @@ func (d *Deltas) serveSome(ctx context.Context, q *queue) (more bool, err error)
 	defer q.lock.Release()
 	dests, most := d.admitted(q, overlays, d.awake()), d.pace.slice
 	if overlays != nil {
-		most = min(most, requestsAtOnce) // a commit of the pass is waiting
+		most = min(most, requestsAtOnce) // few records, because a commit of the pass waits for the lock
 	}
 	all := q.due(d.now(), dests, most)
 	byList := q.whole != nil && q.lacked(q.whole, dests)

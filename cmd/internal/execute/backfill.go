@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxLeftOut is the number of skipped streams that a message names at most.
+// maxLeftOut is the largest number of skipped streams that a message names.
 const maxLeftOut = 4
 
 // skipUnranged removes from r the streams that cannot be read by range. It is called for a backfill with a

@@ -26,7 +26,8 @@ type delivery struct {
 	slot     *fleet.Slot
 }
 
-// run works until ctx ends or cancelled is closed. Then it gives up the slot.
+// run makes attempts until no unit of the job is left to start, ctx ends, or cancelled is closed. Then it gives up the
+// slot.
 func (d *delivery) run(ctx context.Context, cancelled <-chan struct{}) (err error) {
 	defer d.slot.Leave()
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -85,7 +85,7 @@ func (w *Worker) await(ctx context.Context, run string) error {
 // only Await ends the units that no worker can execute any more. // Invariant 15
 func (w *Worker) Await(ctx context.Context, run string) { _ = w.await(ctx, run) }
 
-// Cancel cancels what is left of a run, also if ctx has ended.
+// Cancel cancels the units of a run that have not ended, even if ctx has ended.
 func (w *Worker) Cancel(ctx context.Context, run string) error {
 	late, cancel := pipeline.WithGrace(ctx, time.Second)
 	defer cancel()

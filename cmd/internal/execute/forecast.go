@@ -16,7 +16,7 @@ import (
 // configured nor learned.
 const guessedRate = 80
 
-// Forecast returns what the run is expected to take, based on past runs and on the sizes of lists.
+// Forecast returns the expected cost of the run, based on past runs and on the sizes of lists.
 func Forecast(r *open.Run, past history.PastRuns, sizes Sizes, deadline time.Duration) forecast.Forecast {
 	return forecast.New(forecast.Knowledge{
 		Streams: open.Plain(r.Streams), History: past.Streams, Sizes: sizes.Lists, Sent: sizes.Sent,

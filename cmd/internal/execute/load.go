@@ -8,13 +8,13 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 )
 
-// Load says how much work waits for the workers of a state database, and how much they do.
+// Load counts the units of a state database: those that wait for a worker, and those that workers are executing.
 type Load struct {
 	Waiting, Later, Running int           // units: see postgres.UnitLoad
 	Oldest                  time.Duration // time since the run of the oldest waiting unit began; 0 if none waits
 }
 
-// loadKept is how long a count of the units is used again. Several programs may read the metrics of a process.
+// loadKept is how long a count of the units is used again, because several programs may read the metrics of a process.
 const loadKept = 3 * time.Second
 
 // countedLoad is the last count of the units. It is safe for concurrent use.

@@ -27,10 +27,10 @@ type Sizes struct {
 }
 
 const (
-	laneFailures = 3 // lists that must fail before no more are requested with the credential
+	laneFailures = 3 // after so many failed lists, no more lists are requested with the credential
 
 	usualProbes = 4  // requests that a first run sends to find out how a list of several pages is paged
-	fewPages    = 10 // for more pages than this, requests find out the page size, because the page size decides what the list costs
+	fewPages    = 10 // for a list of more pages, requests find out the page size, which decides what the list costs
 )
 
 // Look requests the first page of each list of r that no run has read yet, and of the lists that only its child
@@ -82,7 +82,7 @@ type laneLooks struct {
 	failures int  // lists that failed because of the server or the credential
 }
 
-// look requests the first page of a list, unless the lists of its lane fail.
+// look requests the first page of a list, unless the first lists with the same credential have failed.
 func (l *looking) look(ctx context.Context, s schemas.Stream, name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +112,8 @@ func (l *looking) look(ctx context.Context, s schemas.Stream, name string) {
 	}
 }
 
-// unread returns the lists to look at: each stream of r without a history, or its first ancestor.
+// unread returns the lists to look at: those of the streams of r without a history. For a child stream, it returns the
+// list of its first ancestor.
 func unread(r *open.Run, past history.PastRuns) (all []config.Stream) {
 	seen := map[string]bool{}
 	for _, s := range r.Streams {

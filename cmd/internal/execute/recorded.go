@@ -33,14 +33,13 @@ func (c *recorder) close() {
 	}
 }
 
-// read reads the streams of an opened job and records its units. Other processes use the units to
-// show the run's progress and to cancel it. A job that was put off continues with the units that are left. Rows do not
-// depend on units: if the units cannot be stored, the run is made without them. This process must hold the lease of
-// the source.
+// read reads the streams of an opened job and records its units. Other processes use the units to show the run's
+// progress and to cancel it. A job that was put off continues with the units that are left. The run does not need the
+// units: if they cannot be stored, it is made without them. This process must hold the lease of the source.
 func (c *recorder) read(ctx context.Context, j job, r *open.Run) (report pipeline.Report, err error) {
 	x, source := c.executor, r.UnitSource()
 	unrecorded := func(err error) {
-		if err != nil && ctx.Err() == nil { // else the run ends anyway
+		if err != nil && ctx.Err() == nil { // if ctx has ended, the run ends anyway
 			x.Open.Log.Warn("units of the run are not recorded", "pipeline", r.Pipeline.Name, "source", source, "error", err)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// maxLost limits the removed sources that are looked up before a run. If there are more, none is.
+// maxLost limits the removed sources that are looked up before a run. If there are more, none of them is looked up.
 const maxLost = 20
 
 // warnRenamed warns about a new source with the address of a source that is no longer in the

@@ -95,9 +95,9 @@ type orderedSource struct {
 	silent bool // the source did not answer the last time
 }
 
-// startOrder returns the sources that are not paused, in the order in which they start. Sources with
-// fewer failures in a row start first, so that no source waits for a source that did not answer before.
-// Of sources with equally many failures, the source that was read the longest ago starts first.
+// startOrder returns the sources that are not paused, in the order in which they start. Sources with fewer failures in
+// a row start first, so that no source waits for a source that did not answer before. Sources with the same number of
+// failures start in the order of their last runs, the oldest first.
 func (x *Executor) startOrder(ctx context.Context, c *config.Config, p config.Pipeline, sources []config.Ref) (turns []orderedSource, paused int, err error) {
 	stored, err := ReadSources(ctx, x.Open.State(c), p.Name)
 	if err != nil {

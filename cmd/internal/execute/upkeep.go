@@ -16,8 +16,9 @@ import (
 // upkeepEvery is how often Dispatch checks whether the waiting units of a run can still be executed.
 const upkeepEvery = 10 * time.Second
 
-// upkeep keeps a run from waiting for ever for units that no worker can execute: their job was deleted in the queue, or
-// their pipeline or source was removed from the configuration. // Invariant 15
+// upkeep ends the units of a run that no worker can execute any more. Otherwise the run would wait for them forever.
+// Either their job was deleted in the queue, or their pipeline or source was removed from the configuration.
+// Invariant 15
 type upkeep struct {
 	*Worker
 	run  string
@@ -129,7 +130,8 @@ func removedError(units []state.Unit) error {
 	return fmt.Errorf("removed from the configuration during the run, so not read: %s%s", strings.Join(all, ", "), more)
 }
 
-// pipelineOf returns the pipeline of a job as the configuration c has it, with no source but the job's.
+// pipelineOf returns the pipeline of a job from the configuration c, restricted to the job's source. It returns false
+// if c does not have the pipeline or the source.
 func pipelineOf(c *config.Config, u queue.Job) (config.Pipeline, bool) {
 	p, ok := c.Pipeline(u.Pipeline)
 	if !ok || p.MultiSource == (u.Source == "") {

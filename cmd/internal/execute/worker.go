@@ -189,9 +189,9 @@ func (w *Worker) do(ctx context.Context, u queue.Job, cancelled <-chan struct{})
 	return w.next(ctx, u)
 }
 
-// otherHostPause returns 0 if this host may execute units of the pipeline. It returns ownerPause if another
-// host owns a destination of the pipeline; that host then executes the units. If the path has no owner yet,
-// this host becomes its owner. // Invariant 13
+// otherHostPause returns 0 if this host may execute units of the pipeline. It returns ownerPause if another host owns a
+// destination of the pipeline; that host then executes the units. If a destination has no owner yet, this host becomes
+// its owner. // Invariant 13
 func (w *Worker) otherHostPause(ctx context.Context, c *config.Config, p config.Pipeline) (time.Duration, error) {
 	err := w.executor.Open.Claim(ctx, c, p)
 	e, ok := errors.AsType[*open.ElsewhereError](err)

@@ -65,9 +65,9 @@ func (u *heapUse) keep() {
 	keepHeap(min(heapFor(plans), u.most))
 }
 
-// heapFor returns the heap size for the runs in progress: the size that the most demanding destination needs, and for
-// each run a share for each list that it reads at the same time, and for the answers that it requests in advance. If the
-// heap did not grow with them, the collector would run all the time.
+// heapFor returns the heap size for the runs in progress. It is the size that the most demanding destination needs,
+// plus a share for each list that the runs read at the same time, plus the size of the answers that they request in
+// advance. Without these shares, the garbage collector would run all the time.
 func heapFor(plans []MemoryPlan) (bytes int64) {
 	var shares int64
 	for _, p := range plans {
@@ -80,8 +80,8 @@ func heapFor(plans []MemoryPlan) (bytes int64) {
 	return bytes + shares
 }
 
-// heapShare returns the largest heap size if the process may use this memory: half of it. The other half is for the
-// program itself and for the engine of a DuckDB destination. If memory is 0, there is no limit.
+// heapShare returns the largest heap size for a process that may use this much memory: half of it. The other half is
+// for the program itself and for the engine of a DuckDB destination. If memory is 0, there is no limit.
 func heapShare(memory int64) int64 {
 	if memory == 0 {
 		return math.MaxInt64
@@ -124,7 +124,7 @@ func memoryLimit(root fs.FS) (lowest int64) {
 	return lowest
 }
 
-// noLimit is less than the number that means "no limit" in version 1 of cgroups.
+// noLimit is the number from which a limit counts as no limit. Version 1 of cgroups has such a number for "no limit".
 const noLimit = 1 << 60
 
 func readLimit(root fs.FS, name string) int64 {

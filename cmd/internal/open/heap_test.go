@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestHeapFollowsTheLists: the heap grows with the lists at work in all runs, and one destination's need counts once.
+// TestHeapFollowsTheLists: the heap grows with the lists that all runs read. Of the needs of the destinations, only the
+// largest counts.
 func TestHeapFollowsTheLists(t *testing.T) {
 	t.Parallel()
 	small, large := MemoryPlan{Heap: 38 << 20, List: 5 << 20}, MemoryPlan{Heap: 208 << 20, List: 4 << 20}
@@ -20,21 +21,22 @@ func TestHeapFollowsTheLists(t *testing.T) {
 		runs []MemoryPlan
 		mib  int64
 	}{
-		"no run":                 {nil, 128},
-		"one list":               {[]MemoryPlan{reads(small, 1)}, 43},
-		"eight lists":            {[]MemoryPlan{reads(small, 8)}, 78},
-		"two sources":            {[]MemoryPlan{reads(small, 8), reads(small, 8)}, 118},
-		"two destinations":       {[]MemoryPlan{reads(small, 1), reads(large, 8)}, 245},
-		"a kind without a plan":  {[]MemoryPlan{{}}, 128},
-		"beside such a kind":     {[]MemoryPlan{{}, reads(small, 1)}, 133},
-		"answers in advance":     {[]MemoryPlan{reads(MemoryPlan{Heap: 38 << 20, List: 5 << 20, Ahead: 16 << 20}, 2)}, 64},
-		"one run in both places": {[]MemoryPlan{reads(small.with(large), 2)}, 218},
+		"no run":                             {nil, 128},
+		"one list":                           {[]MemoryPlan{reads(small, 1)}, 43},
+		"eight lists":                        {[]MemoryPlan{reads(small, 8)}, 78},
+		"two sources":                        {[]MemoryPlan{reads(small, 8), reads(small, 8)}, 118},
+		"two destinations":                   {[]MemoryPlan{reads(small, 1), reads(large, 8)}, 245},
+		"a kind without a plan":              {[]MemoryPlan{{}}, 128},
+		"a kind with a plan and one without": {[]MemoryPlan{{}, reads(small, 1)}, 133},
+		"answers in advance":                 {[]MemoryPlan{reads(MemoryPlan{Heap: 38 << 20, List: 5 << 20, Ahead: 16 << 20}, 2)}, 64},
+		"one run in both places":             {[]MemoryPlan{reads(small.with(large), 2)}, 218},
 	} {
 		require.Equal(t, c.mib<<20, heapFor(c.runs), name)
 	}
 }
 
-// TestAheadOfTwoDestinations: the larger limit of answers in advance counts, and the default is larger than any.
+// TestAheadOfTwoDestinations: of two limits for the answers in advance, the larger one counts. The default counts as
+// larger than any other limit.
 func TestAheadOfTwoDestinations(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ a, b, want int64 }{{0, 16, 0}, {16, 0, 0}, {16, 8, 16}, {0, 0, 0}} {
@@ -49,7 +51,8 @@ func TestHeapTakesHalfOfTheMemory(t *testing.T) {
 	require.EqualValues(t, leastHeap, heapShare(40<<20))
 }
 
-// TestMemoryLimit: the lowest limit of a group and its parents counts, in both versions of cgroups.
+// TestMemoryLimit: of the limits of a group and its parents, the lowest counts. This holds for both versions of
+// cgroups.
 func TestMemoryLimit(t *testing.T) {
 	t.Parallel()
 	file := func(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }

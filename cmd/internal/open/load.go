@@ -23,8 +23,8 @@ const MaxConfig = 1<<20 + 1
 // Load reads the configuration for a verb that reads sources. It runs the commands that list sources.
 func (o *Opener) Load() (*config.Config, error) { return o.loadWith(false, o.Listed) }
 
-// LoadDestinations reads the configuration for a verb that needs no source. It does not run the commands that list sources, so
-// these sources are missing in the result.
+// LoadDestinations reads the configuration for a verb that needs no source. It does not run the commands that list
+// sources, so the result lacks these sources.
 func (o *Opener) LoadDestinations() (*config.Config, error) {
 	return o.loadWith(true, func(l config.Listing) ([]config.Row, error) {
 		if l.Command != nil {

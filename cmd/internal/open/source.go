@@ -68,8 +68,8 @@ func (o *Opener) Source(c *config.Config, p config.Pipeline, streams []config.St
 const budgetDir = "budget"
 
 // govern replaces a client's governor by the one that all sources of this process with the same account share.
-// Processes with the same state share the governor's budget. If the budget cannot be shared, govern returns an
-// error, because two processes would spend the budget twice. // Invariant 4
+// Processes with the same state share the governor's budget. If the budget cannot be shared, govern returns an error,
+// because two processes could then send twice the allowed number of requests. // Invariant 4
 func (s *Source) govern(ctx context.Context, o *Opener, c *config.Config, cl *config.Client) error {
 	if g := s.governors[cl.Governor]; g != nil {
 		cl.Governor = g

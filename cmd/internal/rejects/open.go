@@ -50,9 +50,9 @@ func (t *rejectRetry) rejects(ctx context.Context, want func(*reject.Row) bool) 
 	return all, err
 }
 
-// sort returns the rejects to retry. If a later pass has read the whole list, the older rejects are resolved: that
-// pass rejected the same records again if it had to. While a later pass is unfinished, its stream's rejects cannot be
-// retried.
+// sort returns the rejects to retry. If a later pass has read the whole list, the older rejects are resolved, because
+// that pass has rejected the same records again if they still did not fit. If a later pass is not finished, rejects of
+// earlier passes cannot be retried.
 func (t *rejectRetry) sort(all []*reject.Row, pos cursor.Position) (open []*reject.Row) {
 	for _, j := range all {
 		j.Passed = cmp.Compare(j.PassID(), pos.Pass) < 0

@@ -114,8 +114,8 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject.Row) (*refitt
 }
 
 // later returns, for the records in m, the id of the last pass that has written a row with the same key. Usually only
-// passes after the rejecting pass count. If a later pass has read the stream, earlier passes count too: the later
-// pass may have found their row unchanged and not written it.
+// passes after the rejecting pass count. If a later pass has read the stream, rows of earlier passes count too. The
+// later pass may have found such a row unchanged, and has not written it then.
 func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refitted) (map[*reject.Row]string, error) {
 	found := map[*reject.Row]string{}
 	asked := map[string][]*reject.Row{}

@@ -204,7 +204,7 @@ func (t *rejectRetry) commit(ctx context.Context, m *refitted, rows [][]any) err
 	if err := load.WriteRows(ctx, tx, load.Rejects, rows...); err != nil {
 		return err
 	}
-	t.pos.TouchedBy = t.Config.Run // makes the cursor differ; the position stays the same
+	t.pos.TouchedBy = t.Config.Run // makes the cursor differ from the stored one; the position stays the same
 	return tx.Commit(ctx, t.pos.Encode())
 }
 

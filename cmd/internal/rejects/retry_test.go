@@ -348,7 +348,7 @@ func (s *shelf) touch(id int, size any) {
 	s.clock = s.clock.Add(10 * time.Second)
 }
 
-// Rejects of incremental passes can be retried, also if a later pass has read the record again, because the filter
+// Rejects of incremental passes can be retried, even if a later pass has read the record again, because the filter
 // includes its time. The passes send real requests.
 func TestRetryAfterIncrementalRequests(t *testing.T) {
 	server := &shelf{clock: time.Now().UTC().Add(-48 * time.Hour).Truncate(time.Second)}

@@ -89,7 +89,7 @@ func TestVerifyByTheLearnedKey(t *testing.T) {
 	require.Equal(t, 1, p.asked)
 	r.Restart(nil)
 	rep := verified(r, Options{})
-	require.Equal(t, Equal, rep.Streams[0].Agreement, "rows by the key that was learned")
+	require.Equal(t, Equal, rep.Streams[0].Agreement, "rows are compared by the key that was learned")
 	l.Records[3].Name = "changed"
 	rep = verified(r, Options{})
 	require.Equal(t, []Difference{{RowDiffers, "crm.leads", "4"}}, rep.Streams[0].List)
@@ -220,7 +220,7 @@ func TestSandboxVerifyParentRefused(t *testing.T) {
 	}, func(s schemas.Stream) bool { return s.Name == "crm.deals" || s.Name == "crm.deal" })
 	r := pipelinetest.New(t, nil, p.Streams...)
 	r.Config.Source = p.Connect()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // shorter than a child stream waits for the pass over its parent
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // shorter than the time that a child stream waits for the pass over its parent
 	defer cancel()
 	rep, err := Run(ctx, *r.Config, Options{})
 	require.NoError(t, err)
