@@ -31,7 +31,8 @@ const (
 
 // Ready is called when the connection is open. If the gate has closed meanwhile, Ready waits until it opens. If the
 // permit has expired meanwhile, Ready replaces the permit. Ready returns an error if the wait would be longer than
-// maxWait. Invariant 4
+// maxWait.
+// Invariant 4
 func (p *Permit) Ready(ctx context.Context, maxWait time.Duration) error {
 	for ctx.Err() == nil && p.g.now().sub(p.grant.at) >= fresh {
 		wait, err := p.ready(maxWait)

@@ -75,7 +75,8 @@ type grant struct {
 }
 
 // reserve reserves one request for the first instant between earliest and latest that the pace and the limit allow. If
-// there is no such instant, nextTry is when to try again, and waitsFor is the reason for the wait. Invariant 4
+// there is no such instant, nextTry is when to try again, and waitsFor is the reason for the wait.
+// Invariant 4
 func (r *record) reserve(now, earliest, latest instant) (g grant, nextTry instant, waitsFor string) {
 	if r.gate.probing && now.before(r.gate.probeUntil) {
 		return grant{}, r.gate.probeUntil, waitsForAnswers
