@@ -40,12 +40,13 @@ var (
 
 const (
 	manifestName = "backup.json"
-	budgetFolder = "budget" // holds request budgets, which are outdated at once
+	budgetFolder = "budget" // has the request budgets, which soon become outdated
 )
 
-// MakeBackup copies the state folder dir to the folder target, which must be empty or missing. Processes may keep using
-// the state folder. Each database is copied as of one moment. Each other file is copied as a whole. The manifest is
-// written last, so a copy without a manifest is incomplete. When MakeBackup returns, the copy is durable.
+// MakeBackup copies the state folder dir to the folder target, which must be empty or missing. Processes may use the
+// state folder meanwhile. The copy of a database shows the database at one moment. Each other file is copied as a
+// whole. The manifest is written last, so a copy without a manifest is incomplete. When MakeBackup returns, the copy is
+// durable.
 //
 // A backup contains the secrets of the folder. Only its owner can read it.
 func MakeBackup(ctx context.Context, dir, target string) (Backup, error) {
@@ -87,8 +88,8 @@ func MakeBackup(ctx context.Context, dir, target string) (Backup, error) {
 	return b, syncFolder(filepath.Dir(target))
 }
 
-// CheckBackup reads a backup and compares each file with the manifest. It returns [ErrDamaged], wrapped, if they
-// differ.
+// CheckBackup reads a backup and compares each file with the manifest. If they differ, it returns [ErrDamaged],
+// wrapped.
 func CheckBackup(backupDir string) (Backup, error) {
 	var b Backup
 	text, err := ReadNote(filepath.Join(backupDir, manifestName))
@@ -116,8 +117,8 @@ func CheckBackup(backupDir string) (Backup, error) {
 	return b, nil
 }
 
-// RestoreBackup checks the backup in backupDir, and creates the state folder dir from the backup. The folder dir must
-// be empty or missing. RestoreBackup creates the whole folder or nothing.
+// RestoreBackup checks the backup in backupDir, and creates the state folder dir from it. The folder dir must be empty
+// or missing. If RestoreBackup fails, it leaves no part of the folder.
 func RestoreBackup(backupDir, dir string) (Backup, error) {
 	b, err := CheckBackup(backupDir)
 	if err != nil {
@@ -183,7 +184,7 @@ func persistentFiles(dir string) ([]string, error) {
 	return names, err
 }
 
-// transientFile reports whether a file is of no use in a backup: a lock, a log of a database, or a half-written file.
+// transientFile reports whether a backup does not need a file: a lock, a log of a database, or a half-written file.
 func transientFile(name string) bool {
 	if strings.HasPrefix(name, ".") {
 		return true
@@ -196,7 +197,8 @@ func transientFile(name string) bool {
 	return false
 }
 
-// copySQLite copies a database to a new file. The copy shows one moment, even if other processes write meanwhile.
+// copySQLite copies a database to a new file. The copy shows the database at one moment, even if other processes write
+// meanwhile.
 func copySQLite(ctx context.Context, from, to string) error {
 	if _, err := os.Lstat(from); err != nil {
 		return err

@@ -29,8 +29,8 @@ func fillState(t *testing.T) (dir string, b *InboxFile) {
 	return dir, b
 }
 
-// Events are stored while copies are made. Each copy has all events that were acknowledged before it began, without
-// gaps.
+// The test stores events while it makes copies. Each copy must have all events that were acknowledged before it began,
+// and no event may be missing between two others.
 func TestBackupOfAnInboxInUse(t *testing.T) {
 	dir, b := fillState(t)
 	var stored sync.WaitGroup

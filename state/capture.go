@@ -17,22 +17,23 @@ const (
 
 // Captured describes a stored capture for [CaptureRoom].
 type Captured struct {
-	Capture int64 // number of the capture; older captures have lower numbers
+	Capture int64 // number of the capture; later captures have higher numbers
 	From    string
 	Likely  bool
 	Size    int
 }
 
-// CaptureRoom decides which stored captures of a source must be deleted before a new capture, the parameter arriving,
-// is stored. It returns the numbers of these captures. The slice captures must be sorted by number. A capture is likely
-// if it has the signature header. CaptureRoom selects in this order:
+// CaptureRoom decides which stored captures of a source to delete, so that the capture arriving can be stored. It
+// returns their numbers. The slice captures must be sorted by number. A capture with the signature header is probably a
+// real delivery. It is called likely, and the others are called unlikely. CaptureRoom selects in this order:
 //
-//  1. If the sender of arriving already has captureEach captures: captures of this sender, unlikely ones first.
-//  2. While there are still too many captures: unlikely captures of any sender.
-//  3. After that: captures of the sender that has the most.
+//  1. If the sender of arriving already has captureEach captures, it selects captures of this sender. It selects unlikely
+//     ones first.
+//  2. While there are still too many captures, it selects unlikely captures of any sender.
+//  3. After that, it selects captures of the sender that has the most.
 //
-// In each step, the oldest capture is deleted first. So some likely captures survive a flood from few addresses and a
-// flood without signatures.
+// In each step, the oldest capture is deleted first. A flood of false captures may come from a few addresses, or have no
+// signatures. In both cases, some likely captures of other senders survive.
 func CaptureRoom(captures []Captured, arriving Captured) (gone []int64) {
 	drop := func(which func(Captured) bool) bool {
 		i := slices.IndexFunc(captures, which)
@@ -52,7 +53,7 @@ func CaptureRoom(captures []Captured, arriving Captured) (gone []int64) {
 	own := func(c Captured) bool { return c.From == arriving.From }
 	unlikely := func(c Captured) bool { return !c.Likely }
 	for countOf(captures, arriving.From) >= captureEach {
-		drop(func(c Captured) bool { return own(c) && unlikely(c) }) // an unlikely one, if there is one
+		drop(func(c Captured) bool { return own(c) && unlikely(c) }) // first try to delete an unlikely capture of this sender
 		if countOf(captures, arriving.From) >= captureEach {
 			drop(own)
 		}

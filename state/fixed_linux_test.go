@@ -69,8 +69,8 @@ func TestReadOnlyMount(t *testing.T) {
 	require.ErrorIs(t, as(t, ours, ours, func() error { return OnlyOurs(from) }), ErrExposed, "on a writable mount")
 }
 
-// A Kubernetes volume belongs to root and to the process's group. It is refused with an error that suggests a folder
-// in the volume. That folder works.
+// A Kubernetes volume belongs to root and to the group of the process. Such a volume is refused, and the error suggests
+// a folder inside the volume. The test checks that this folder works.
 func TestVolumeOfGroup(t *testing.T) {
 	const user, group = 65534, 65533
 	volume := filepath.Join(reachable(t), "data")

@@ -14,7 +14,7 @@ import (
 )
 
 // Folder is the [Store] of one machine: SQLite files, small files and locks in one folder that only its owner can
-// enter. The first write creates it.
+// enter. The first write creates this folder.
 type Folder struct {
 	Dir  string
 	Ring Ring   // where tokens are stored; nil: in files of the folder
@@ -142,8 +142,8 @@ func (n folderNotes) path(name string) (string, error) {
 	return filepath.Join(n.dir, filepath.FromSlash(name)), nil
 }
 
-// Note implements [Notes]. It returns [ErrExposed], wrapped, if other users can access the file or if it is not a
-// regular file. Other users might then be able to forge the note.
+// Note implements [Notes]. If other users can access the file, or if it is not a regular file, Note returns
+// [ErrExposed], wrapped. Other users could then forge the note.
 func (n folderNotes) Note(_ context.Context, name string) ([]byte, error) {
 	path, err := n.path(name)
 	if err != nil {
@@ -186,8 +186,8 @@ func (n folderNotes) SetNote(ctx context.Context, name string, previous, text []
 	return syncFolder(filepath.Dir(path))
 }
 
-// NoteNames implements [Notes]. It cannot distinguish notes from other files of the folder. So a prefix should end in
-// a slash.
+// NoteNames implements [Notes]. It cannot distinguish notes from other files of the folder. So callers should use a
+// prefix that ends in a slash.
 func (n folderNotes) NoteNames(_ context.Context, prefix string) ([]string, error) {
 	var names []string
 	err := filepath.WalkDir(filepath.Join(n.dir, filepath.FromSlash(prefix[:strings.LastIndexByte(prefix, '/')+1])), func(path string, e fs.DirEntry, err error) error {

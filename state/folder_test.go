@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Other users can forge a note in such a folder.
+// If other users can write to the folder of a note, they can forge the note. So it is not read.
 func TestFolderNotesPrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("only Unix has modes")

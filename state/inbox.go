@@ -12,17 +12,17 @@ import (
 
 // Event is one webhook delivery as received.
 type Event struct {
-	Ordinal  int64             // position in the inbox, from 1 upwards, never reused; set by Append
+	Ordinal  int64             // position in the inbox, from 1 upwards; Append sets it, and never uses a value twice
 	Source   string            // name of the source in the configuration
 	ID       string            // id that the platform gave the event; "" if there is none
 	Type     string            // dotted type, as in invoice.created; "" if there is none
-	Received time.Time         // when this machine received it, in microseconds; for display, never for ordering
-	Scheme   string            // label of the signature scheme that verified it; "" for a capture, which is not verified
+	Received time.Time         // when this machine received it; only for display, because ordinals give the order
+	Scheme   string            // label of the signature scheme that has verified the event; "" for a capture, which is not verified
 	Header   map[string]string // the relevant header fields
-	Body     []byte            // raw, as signed
+	Body     []byte            // the body as it was received, to which the signature applies
 	From     string            // sender of a capture; unused for events
-	Likely   bool              // the capture has the header in which the signature is expected; unused for events
-	Conflict bool              // another delivery had the same id and a different body, so the values may not be used
+	Likely   bool              // the capture has the header that should have the signature; unused for events
+	Conflict bool              // another delivery has the same id and a different body, so the values may not be used
 }
 
 // Appended is the result of [InboxFile.Append].
@@ -33,8 +33,8 @@ const (
 	Stored Appended = "stored"
 	// Duplicate means that a delivery with the same id and body exists. Nothing was added.
 	Duplicate Appended = "duplicate"
-	// Conflicting means that an earlier delivery with the same id has a different body. Both are stored. No values from
-	// either body may be applied: see [Event.Conflict].
+	// Conflicting means that an earlier delivery with the same id has a different body. Both are stored. The values of
+	// both bodies are uncertain, and may not be applied: see [Event.Conflict].
 	Conflicting Appended = "conflict"
 )
 
@@ -61,8 +61,8 @@ const defaultQuota = 1 << 30
 // SQLite file in the state folder. Only one process at a time can write it. The events of all sources share one
 // order, by their ordinals.
 //
-// The first change after opening reads at most about ten thousand rows, however many events are stored. An InboxFile
-// is safe for concurrent use.
+// The first change after opening reads at most about ten thousand rows. The number of stored events does not matter. An
+// InboxFile is safe for concurrent use.
 type InboxFile struct {
 	file     *sqliteFile
 	compiled map[string]*sql.Stmt
@@ -73,7 +73,7 @@ type InboxFile struct {
 	close  func() error
 
 	mu      sync.Mutex
-	account *account // counters and recent ids of the file; nil: must be read again
+	account *account // counters and recent ids of the file; nil: they must be read again
 }
 
 func inboxPath(dir string) string { return filepath.Join(dir, "inbox.db") }
@@ -122,11 +122,12 @@ func (b *InboxFile) Quota() int64 { return b.quota }
 func (b *InboxFile) Close() error { return b.close() }
 
 // Append stores a delivery. When it returns without an error, the delivery is durable and may be acknowledged. If the
-// delivery repeats an earlier one, Append stores nothing, because the earlier one is durable. // Invariant 3
+// delivery repeats an earlier one, Append stores nothing, because the earlier delivery is already durable. // Invariant
+// 3
 //
-// Concurrent deliveries are written and synced together. Append recognizes a repetition by its source and id. It
-// remembers ids for at least 90 days, even if the first delivery was trimmed. A delivery without an id is always new.
-// If ctx is canceled, the delivery may or may not have been stored.
+// Deliveries that arrive at the same time are written and synced together. Append recognizes a repetition by its source
+// and id. It remembers ids for at least 90 days, even if the first delivery was trimmed. A delivery without an id is
+// always new. If ctx is canceled, the delivery may or may not have been stored.
 func (b *InboxFile) Append(ctx context.Context, e Event) (Appended, error) {
 	return b.groups.Append(ctx, e)
 }

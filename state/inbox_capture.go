@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Capture stores an unverified delivery, from which the signature scheme can be learned. A capture is not an event
+// Capture stores an unverified delivery, from which penstock can learn the signature scheme. A capture is not an event,
 // and is never applied. Each source keeps up to 100 captures, of at most 32 MiB together, for 24 hours. [CaptureRoom]
-// decides which captures are deleted to make room for a new one. When Capture returns without an error, the capture
-// is durable.
+// decides which captures are deleted to make room for a new one. When Capture returns without an error, the capture is
+// durable.
 func (b *InboxFile) Capture(ctx context.Context, e Event) error {
 	header, err := json.Marshal(e.Header)
 	if err != nil {
@@ -64,8 +64,8 @@ func (b *InboxFile) Captured(ctx context.Context, source string) (n, limit int, 
 	return n, CaptureLimit, nil
 }
 
-// Captures returns the deliveries of a source that were captured in the last 24 hours, oldest first. Their ordinals
-// are separate from those of events.
+// Captures returns the deliveries of a source that were captured in the last 24 hours, oldest first. Captures have
+// ordinals of their own, which are not ordinals of events.
 func (b *InboxFile) Captures(ctx context.Context, source string) (captures []Event, err error) {
 	err = forEachQuery(ctx, b.file.read, func(scan func(...any) error) error {
 		e := Event{Source: source}

@@ -38,8 +38,8 @@ func (b *InboxFile) commit(group []*Delivery) {
 	}
 }
 
-// spareSpace is the disk space that events must leave free, because deleting applied events needs space too. On a
-// disk of less than 128 MiB, events may use half of the disk.
+// spareSpace is the disk space that must stay free when events are stored, because deleting applied events needs space
+// too. On a disk of less than 128 MiB, events may use half of the disk.
 const spareSpace = 64 << 20
 
 // roomFor returns [ErrInboxFull], wrapped, if writing the group would leave less free space than spareSpace. Free
@@ -60,8 +60,8 @@ func (b *InboxFile) roomFor(ctx context.Context, group []*Delivery) error {
 	return err
 }
 
-// change calls the function update in a transaction. The caller holds b.mu. If the transaction fails, its outcome is
-// unknown. The next call then reads the account again from the file.
+// change calls the function update in a transaction. The caller holds b.mu. If the transaction fails, it may still have
+// been committed. So the next call reads the account from the file again.
 func (b *InboxFile) change(ctx context.Context, update func(inboxTx, *account) error) error {
 	if b.file.write == nil {
 		return errors.New("the inbox was opened for reading")

@@ -19,12 +19,12 @@ const eventOverhead = 128
 // Delivery is an event that is being appended to an inbox.
 type Delivery struct {
 	Event  Event
-	Key    [16]byte // hash of source and id; zero for an event without an id
+	Key    [16]byte // hash of the source's name and the event's id; zero for an event without an id
 	Digest [16]byte // hash of the body
 	Header []byte   // header fields as JSON
 	Size   int64    // bytes that count against the quota
 
-	// Set by the function that writes the group.
+	// The function that writes the group sets these fields.
 	Previous Appended
 	Err      error
 
@@ -48,14 +48,14 @@ func NewDelivery(e Event) (*Delivery, error) {
 // Groups implements the group commit of an inbox, independent of its storage. Deliveries that arrive at the same time
 // are written and synced together. Groups is safe for concurrent use.
 type Groups struct {
-	queue   chan *Delivery // unbuffered, so a writer handles every delivery that was sent
+	queue   chan *Delivery // unbuffered, so a delivery that was sent has reached a writer
 	closing chan struct{}
 	once    sync.Once
 	writers sync.WaitGroup
 }
 
-// NewGroups returns Groups with the given number of writers. The writers call commit. When commit returns, the group
-// is durable, or each of its deliveries has an error. // Invariant 3
+// NewGroups returns Groups with the given number of writers. Each writer calls commit with one group at a time. When
+// commit returns, the group is durable, or each of its deliveries has an error. // Invariant 3
 func NewGroups(writers int, commit func([]*Delivery)) *Groups {
 	g := &Groups{queue: make(chan *Delivery), closing: make(chan struct{})}
 	for range writers {

@@ -14,10 +14,10 @@ import (
 
 const (
 	keepIDs = 90 * 24 * time.Hour
-	// fileEvery is the number of recent ids that are collected in memory before they are inserted into the table ids.
-	// Inserting many ids in sorted order touches far fewer pages of the file.
+	// fileEvery is how many recent ids are collected in memory before they are inserted into the table ids. All of them
+	// are inserted in sorted order, so that far fewer pages of the file change.
 	fileEvery = 8192
-	// sweeps is how many of the 256 parts of the table ids are searched for old ids after each insertion.
+	// sweeps says how many of the 256 parts of the table ids are searched for old ids after the insertion.
 	sweeps = 2
 )
 
@@ -145,8 +145,8 @@ func (a *account) file(ctx context.Context, tx inboxTx) error {
 	return nil
 }
 
-// sweep deletes old ids from one of 256 parts, and remembers the part for the next call. The ids of a part have the
-// same first byte.
+// sweep deletes old ids from one of 256 parts of the table ids. The next call does the next part. All ids of a part
+// have the same first byte.
 func (a *account) sweep(ctx context.Context, tx inboxTx) error {
 	a.swept = (a.swept + 1) % 256
 	first, last := []byte{byte(a.swept)}, bytes.Repeat([]byte{0xff}, len(identity{}))

@@ -43,7 +43,7 @@ func (b *InboxFile) trim(ctx context.Context, source string, lastOrdinal int64) 
 		if err != nil || n.Int64 == 0 {
 			return err
 		}
-		if last.Int64 > a.filed { // their ids are not yet in the table ids
+		if last.Int64 > a.filed { // their ids are not yet in the table ids, so insert them first
 			if err := a.file(ctx, tx); err != nil {
 				return err
 			}
@@ -59,7 +59,8 @@ func (b *InboxFile) trim(ctx context.Context, source string, lastOrdinal int64) 
 	return more, err
 }
 
-// After a flood of events, the file has empty space. It is returned to the disk in small steps, except for a reserve.
+// Limits of shrink. After a flood of events, the file has empty space. shrink returns all but spareBytes of it to the
+// disk, in steps of shrinkPages.
 const (
 	spareBytes  = 16 << 20
 	shrinkPages = 1 << 10
@@ -80,7 +81,8 @@ func (b *InboxFile) shrink(ctx context.Context) error {
 	}
 }
 
-// Quarantine makes an event a dead letter. The reason is for people. AppendAgain makes the event normal again.
+// Quarantine makes an event a dead letter. The reason is a text for people. AppendAgain makes the dead letter a normal
+// event again.
 func (b *InboxFile) Quarantine(ctx context.Context, ordinal int64, reason string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -33,6 +33,6 @@ func TestInboxDiskFullInTheMiddle(t *testing.T) {
 	}
 	require.Len(t, events(t, b, "main", 0, 1e6), kept)
 	require.NoError(t, os.Remove(others))
-	require.Equal(t, Stored, appended(t, b, event(kept)), "the same event again, and smaller")
+	require.Equal(t, Stored, appended(t, b, event(kept)), "there is space again for a small event")
 	require.Len(t, events(t, b, "main", 0, 1e6), kept+1)
 }

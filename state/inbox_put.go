@@ -78,7 +78,7 @@ func (g *grouping) take(d *Delivery) {
 }
 
 func (g *grouping) conflict(ctx context.Context, d *Delivery, first known) error {
-	if err := g.flush(ctx); err != nil { // the earlier delivery may be in this group
+	if err := g.flush(ctx); err != nil { // write the earlier deliveries of this group, because one of them may have the same id
 		return err
 	}
 	if _, err := g.tx.ExecContext(ctx, "UPDATE events SET conflict = ? WHERE ordinal = ?", conflictFirst, first.ordinal); err != nil {

@@ -14,9 +14,9 @@ const eventsBytes = 16 << 20
 const readEvents = `SELECT ordinal, name, id, type, received, scheme, header, body, conflict <> 0, coalesce(reason, '')
 	FROM events JOIN sources USING (source) `
 
-// Events returns the stored events of a source after an ordinal, in order. It returns at most limit events. It returns
-// fewer events if they have more than 16 MiB together, but at least one event if there is any. Dead letters are
-// included: one reader may have given up an event that another reader still has to apply. // Invariant 3
+// Events returns the stored events of a source after an ordinal, in order. It returns at most limit events. If these
+// have more than 16 MiB together, it returns fewer, but at least one if there is any. Dead letters are included: one
+// reader may have given up an event, and another reader may still have to apply it. // Invariant 3
 func (b *InboxFile) Events(ctx context.Context, source string, after int64, limit int) ([]Event, error) {
 	letters, err := b.letters(ctx, readEvents+"WHERE name = ? AND ordinal > ? ORDER BY ordinal LIMIT ?", []byte(source), after, limit)
 	if err != nil {
@@ -92,8 +92,8 @@ type SourceBacklog struct {
 	Oldest      time.Time // when the oldest stored event arrived, not counting dead letters; zero if there is none
 }
 
-// Backlogs returns the backlog of each source that ever had an event. It reads a few rows per source, and one index
-// entry per dead letter.
+// Backlogs returns the backlog of each source that ever had an event. It reads a few rows for each source, and one
+// index entry for each dead letter.
 func (b *InboxFile) Backlogs(ctx context.Context) (all []SourceBacklog, err error) {
 	err = forEachQuery(ctx, b.file.read, func(scan func(...any) error) error {
 		var s SourceBacklog

@@ -14,8 +14,8 @@ const (
 	conflictLater
 )
 
-// manyRows is the number of rows per statement for large groups. Each statement has a fixed cost, however many rows it
-// has.
+// manyRows is how many rows a statement for a large group inserts. Each statement has a fixed cost, so one statement
+// for many rows is cheaper than many statements.
 const manyRows = 16
 
 const (

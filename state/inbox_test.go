@@ -159,7 +159,7 @@ func TestInboxQuota(t *testing.T) {
 			require.ErrorIs(t, err, ErrInboxFull)
 			break
 		}
-		require.Less(t, n, 10, "1000 bytes cannot hold ten events")
+		require.Less(t, n, 10, "a quota of 1000 bytes has no room for ten events")
 	}
 	require.Equal(t, Duplicate, appended(t, b, event(1)), "a stored event can be acknowledged again")
 	require.NoError(t, b.Close())
@@ -181,7 +181,7 @@ func TestInboxDeadLetters(t *testing.T) {
 	}
 	require.NoError(t, b.Quarantine(ctx, 2, "no JSON"))
 	require.ErrorIs(t, b.Quarantine(ctx, 77, "x"), ErrNoEvent)
-	require.Len(t, events(t, b, "main", 0, 10), 3, "another reader may still have to apply it")
+	require.Len(t, events(t, b, "main", 0, 10), 3, "a dead letter is still returned, because another reader may have to apply it")
 	require.NoError(t, b.Trim(ctx, "main", 3))
 	dead, err := b.DeadLetters(ctx, "main", 0, 10)
 	require.NoError(t, err)
@@ -292,7 +292,7 @@ func TestInboxForgetsOldIDs(t *testing.T) {
 		for range 256 / sweeps {
 			require.NoError(t, b.file.change(ctx, func(tx *sql.Tx) error { return b.account.file(ctx, inboxTx{tx, b.compiled}) }))
 		}
-		require.Equal(t, n, ids(), "not a day too early")
+		require.Equal(t, n, ids(), "no id is forgotten before 90 days have passed")
 		time.Sleep(3 * 24 * time.Hour)
 		fill(n)
 		for range 256 / sweeps {
@@ -317,7 +317,7 @@ func TestInboxShrinks(t *testing.T) {
 	}
 	b.commit(group)
 	require.NoError(t, group[0].Err)
-	require.LessOrEqual(t, len(events(t, b, "main", 0, 100)), eventsBytes>>20, "the limit of bytes per call")
+	require.LessOrEqual(t, len(events(t, b, "main", 0, 100)), eventsBytes>>20, "a call returns at most eventsBytes")
 	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
 	require.NoError(t, b.Close()) // merges the WAL into the file
 	info, err := os.Stat(inboxPath(dir))

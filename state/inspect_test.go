@@ -39,7 +39,7 @@ func TestFolderExposed(t *testing.T) {
 	for use, do := range uses {
 		t.Run(use+" control", func(t *testing.T) {
 			require.NoError(t, do(t, &Folder{Dir: filepath.Join(t.TempDir(), "state")}))
-			mine := filepath.Join(t.TempDir(), "readable") // others may list it, but its files have mode 0600
+			mine := filepath.Join(t.TempDir(), "readable") // other users may list the folder, but its files have mode 0600
 			require.NoError(t, os.Mkdir(mine, 0o755))
 			require.NoError(t, do(t, &Folder{Dir: mine}))
 		})

@@ -11,8 +11,8 @@ import (
 )
 
 // JournalFile records due slots and their outcomes, paused pipelines, and the reports of the last runs. The daemon
-// writes it. The journal has exactly one record for each slot of a schedule. The destinations, not the journal, say
-// what was loaded. Writes are synced when a call returns.
+// writes it. The journal has exactly one record for each slot of a schedule. It does not decide where a stream
+// continues: only the destinations know what was loaded. When a call returns, its changes are synced to the disk.
 //
 // A JournalFile is a file in the state folder. One process writes it, and others can read it at the same time. A
 // JournalFile is safe for concurrent use.
@@ -32,7 +32,7 @@ const (
 
 const maxText = 4 << 10 // bytes of one reason or error
 
-// Truncated returns a reason or an error as a journal stores it: without the end of a long text. // Invariant 6
+// Truncated returns a reason or an error as a journal stores it. It cuts off the end of a long text. // Invariant 6
 func Truncated(text string) string {
 	if len(text) <= maxText {
 		return text
@@ -41,7 +41,8 @@ func Truncated(text string) string {
 }
 
 // journalSteps are the migrations. Times are microseconds since 1970. The last step gives the table runs row numbers
-// (ROWID). In a table without row numbers, SQLite reads a whole run, with its large report, to compare the run's key.
+// (ROWID). Without them, SQLite would have to read a whole run with its large report, only to compare the key of the
+// run.
 var journalSteps = []string{`
 CREATE TABLE pipelines (
 	name     TEXT PRIMARY KEY,
@@ -131,10 +132,10 @@ INSERT INTO keyed SELECT * FROM runs;
 DROP TABLE runs;
 ALTER TABLE keyed RENAME TO runs;
 CREATE INDEX runs_by_run ON runs (run);
-`} // the table units is gone, because units have their own file: see [UnitsFile]
+`} // the table units was dropped, because units now have their own file: see [UnitsFile]
 
-// lastGasp is how long to wait for the files of a killed process. The system frees the memory of the process before
-// it releases the files.
+// lastGasp is how long to wait until the files of a killed process are free. The system releases them only after it has
+// freed the memory of the process.
 const lastGasp = 3 * time.Second
 
 // OpenJournal opens the journal of a state folder, and creates it if it is missing. It returns [ErrLocked], wrapped,
@@ -160,8 +161,8 @@ func ReadJournal(ctx context.Context, dir string) (*JournalFile, error) {
 // Close closes the journal.
 func (j *JournalFile) Close() error { return j.file.Close() }
 
-// Seen returns the time up to which the slots of a pipeline were processed. If the pipeline or its schedule is new,
-// Seen records the current time and returns it, because the schedule had no slots before.
+// Seen returns the time up to which the slots of a pipeline were recorded. If the pipeline or its schedule is new, it
+// has no earlier slots. Then Seen records the current time and returns it.
 func (j *JournalFile) Seen(ctx context.Context, pipeline, schedule string, now time.Time) (time.Time, error) {
 	var had string
 	var seen int64
@@ -181,7 +182,8 @@ func (j *JournalFile) Seen(ctx context.Context, pipeline, schedule string, now t
 	return timeOf(seen), err
 }
 
-// Pause records that the pipeline's slots are skipped from the time start on. If start is zero, the pause ends.
+// Pause records that the slots of the pipeline are skipped from the time start on. If start is zero, Pause ends the
+// pause.
 func (j *JournalFile) Pause(ctx context.Context, pipeline string, start time.Time) error {
 	return j.change(ctx, "pause", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE pipelines SET paused = ? WHERE name = ?`, micros(start), pipeline)

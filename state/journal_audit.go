@@ -18,15 +18,15 @@ type AuditRecord struct {
 	Refused bool   // the daemon did not allow the action
 }
 
-// Limits of the audit log. Refused actions have their own limit, so that strangers cannot displace the records of the
-// owner's actions. // Invariant 6
+// Limits of the audit log. Refused actions have their own limit. So strangers, whose actions are refused, cannot push
+// out the records of the owner's actions. // Invariant 6
 const (
 	KeptAudit        = 10_000
 	KeptAuditRefused = 2_000
 )
 
-// KeepAudit adds a record. If there are too many records with the same value of Refused, it deletes the oldest of
-// them.
+// KeepAudit adds a record. Records with Refused true and with Refused false have separate limits. If there are too many
+// of the new record's kind, KeepAudit deletes the oldest.
 func (j *JournalFile) KeepAudit(ctx context.Context, r AuditRecord) error {
 	return j.change(ctx, "audit", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO audit (at, who, what, object, address, outcome, refused) VALUES (?, ?, ?, ?, ?, ?, ?)`,
@@ -39,7 +39,7 @@ func (j *JournalFile) KeepAudit(ctx context.Context, r AuditRecord) error {
 	})
 }
 
-// AuditKept returns how many records with the given value of Refused are kept.
+// AuditKept returns how many records with this value of Refused are kept.
 func AuditKept(refused bool) int {
 	if refused {
 		return KeptAuditRefused
@@ -47,8 +47,8 @@ func AuditKept(refused bool) int {
 	return KeptAudit
 }
 
-// Audit returns up to limit records, newest first. It skips the newest records, as many as offset says. It also returns
-// the total number of records.
+// Audit returns up to limit records, newest first. It leaves out the newest offset records. It also returns the total
+// number of records.
 func (j *JournalFile) Audit(ctx context.Context, offset, limit int) (records []AuditRecord, total int, err error) {
 	if err := j.file.read.QueryRowContext(ctx, `SELECT count(*) FROM audit`).Scan(&total); err != nil {
 		return nil, 0, fmt.Errorf("read journal: %w", err)

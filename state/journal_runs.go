@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// RunRecord is the journal's record of a run, for display. The tables of each destination, not the journal, say what
-// was loaded.
+// RunRecord is the journal's record of a run. It is only for display: the tables of each destination say what was
+// loaded.
 type RunRecord struct {
 	Pipeline string
 	Run      string
@@ -38,8 +38,8 @@ func (j *JournalFile) KeepRun(ctx context.Context, r RunRecord) error {
 	return j.change(ctx, "run", func(tx *sql.Tx) error { return j.keepRun(ctx, tx, r) })
 }
 
-// BeginRun implements [RunStore]. No other process can have begun a run, because
-// only this process has the file open.
+// BeginRun implements [RunStore]. It needs no check for runs of other processes, because only this process has the file
+// open.
 func (j *JournalFile) BeginRun(ctx context.Context, r RunRecord) error { return j.KeepRun(ctx, r) }
 
 func (j *JournalFile) keepRun(ctx context.Context, tx *sql.Tx, r RunRecord) error {
@@ -63,7 +63,7 @@ func (j *JournalFile) keepRun(ctx context.Context, tx *sql.Tx, r RunRecord) erro
 	return err
 }
 
-// BreakRuns marks the running runs as stopped. The caller knows that their process has ended.
+// BreakRuns marks the running runs as stopped. The caller must know that their process has ended.
 func (j *JournalFile) BreakRuns(ctx context.Context, reason string) error {
 	return j.change(ctx, "runs", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE runs SET status = 'stopped', error = ? WHERE status = 'running'`, Truncated(reason))
@@ -72,8 +72,8 @@ func (j *JournalFile) BreakRuns(ctx context.Context, reason string) error {
 }
 
 // Runs returns the last runs of a pipeline, newest first and without their logs. If pipeline is "", it returns runs of
-// all pipelines. If bound is the id of a run, Runs returns only runs that are older than this one. If bound is "", it
-// begins with the newest run.
+// all pipelines. If bound is the id of a run, Runs returns only older runs. If bound is "", it begins with the newest
+// run.
 func (j *JournalFile) Runs(ctx context.Context, pipeline, bound string, limit int) ([]RunRecord, error) {
 	return j.runs(ctx, `'[]'`, `WHERE (?1 = '' OR pipeline = ?1) AND (?2 = '' OR run < ?2) ORDER BY run DESC LIMIT ?3`, pipeline, bound, limit)
 }

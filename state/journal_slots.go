@@ -12,7 +12,7 @@ type SlotState string
 
 // States of a slot.
 const (
-	SlotWaiting SlotState = "waiting" // its run must start, or continue after an interruption
+	SlotWaiting SlotState = "waiting" // the run must start, or was interrupted and must continue
 	SlotRunning SlotState = "running" // its run is in progress, or the process ended during the run
 	SlotRan     SlotState = "ran"
 	SlotSkipped SlotState = "skipped"
@@ -26,7 +26,7 @@ type SlotRecord struct {
 	State    SlotState
 	Why      string // why the slot was skipped, or what went wrong in its run
 	Cause    string // one word: what started the run, or why the slot was skipped
-	Run      string // id of the run; of the last one if there were several
+	Run      string // id of the run; the last run, if there were several
 	Status   string // status of the run
 	Started  time.Time
 	Ended    time.Time
@@ -34,10 +34,10 @@ type SlotRecord struct {
 	Broken   int // number of runs during which the process ended
 	Count    int // number of slots that the record covers; more than 1 if many slots were missed
 
-	Patient bool // not stored: in AddSlots, the slot waits for a run that is under way, and is not skipped
+	Patient bool // not stored; true: if a run is in progress, AddSlots lets the slot wait; false: AddSlots skips the slot
 }
 
-// Causes of skipped slots that a store decides itself.
+// Causes of slots that AddSlots itself skips.
 const (
 	CausePaused  = "paused"     // a person has paused the schedule
 	CauseOverlap = "still busy" // an earlier run of the pipeline has not ended
@@ -47,8 +47,8 @@ const (
 func OverlapReason(run string) string { return "run " + run + " was still in progress" }
 
 // AddSlots records the slots that are not recorded yet, and returns them. It adds all of them or none. From then on,
-// [JournalFile.Seen] returns the time seenUntil. If there are too many records, AddSlots deletes the oldest slots that
-// have run or were skipped.
+// [JournalFile.Seen] returns the time seenUntil. If there are too many records, AddSlots deletes the oldest slots. It
+// never deletes a slot that is waiting or running.
 func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, seenUntil time.Time, slots []SlotRecord) (added []SlotRecord, err error) {
 	err = j.change(ctx, "slots", func(tx *sql.Tx) error {
 		added = nil
@@ -74,8 +74,8 @@ func (j *JournalFile) AddSlots(ctx context.Context, pipeline string, seenUntil t
 	return added, err
 }
 
-// SetSlot implements [SlotStore]. No other process can have begun a run, because
-// only this process has the file open.
+// SetSlot implements [SlotStore]. It needs no check for runs of other processes, because only this process has the file
+// open.
 func (j *JournalFile) SetSlot(ctx context.Context, s SlotRecord, runs ...RunRecord) error {
 	return j.change(ctx, "slot", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `REPLACE INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, s.values()...)
@@ -91,7 +91,7 @@ func (j *JournalFile) OpenSlots(ctx context.Context, pipeline string) ([]SlotRec
 	return j.slots(ctx, `WHERE pipeline = ? AND state IN ('waiting', 'running') ORDER BY due`, pipeline)
 }
 
-// Orphans implements [SlotStore]. It returns no slots, because no other process can have opened the file.
+// Orphans implements [SlotStore]. It returns no slots, because no other process can have the file open.
 func (j *JournalFile) Orphans(context.Context, string) ([]SlotRecord, error) { return nil, nil }
 
 // Slots returns the last records of a pipeline, newest first.

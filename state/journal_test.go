@@ -95,7 +95,7 @@ func TestJournalForgets(t *testing.T) {
 	require.NoError(t, err)
 	all, err := j.Slots(ctx, "a", 2*KeptSlots)
 	require.NoError(t, err)
-	require.Len(t, all, KeptSlots+1, "and the one waiting slot")
+	require.Len(t, all, KeptSlots+1, "the journal keeps KeptSlots slots that have run, and the waiting slot")
 	require.Equal(t, SlotWaiting, all[len(all)-1].State)
 }
 
@@ -167,7 +167,7 @@ func TestJournalIsBounded(t *testing.T) {
 	}
 	all, err := j.Runs(t.Context(), "p", "", 100)
 	require.NoError(t, err)
-	require.Len(t, all, 7, "the runs that fit")
+	require.Len(t, all, 7, "seven runs fit into the limit")
 	require.Equal(t, "r19", all[0].Run)
 	require.Less(t, len(all[0].Error), 5<<10)
 	info, err := os.Stat(filepath.Join(dir, journalName))
@@ -180,7 +180,7 @@ func TestJournalIsBounded(t *testing.T) {
 	all, err = j.Runs(t.Context(), "p", "", 100)
 	require.NoError(t, err)
 	require.Len(t, all, 1)
-	require.Equal(t, "r20", all[0].Run, "the last one stays")
+	require.Equal(t, "r20", all[0].Run, "the last run is kept, even if it is too large")
 
 	_, err = j.Seen(t.Context(), "p", "@daily", time.Unix(0, 0))
 	require.NoError(t, err)

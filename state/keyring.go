@@ -15,7 +15,7 @@ var _ Ring = Keyring{}
 
 const keyringService = "penstock"
 
-// Get returns the text, or "" if there is none.
+// Get returns the text that is stored under the name, or "" if there is none.
 func (Keyring) Get(name string) (string, error) {
 	text, err := keyring.Get(keyringService, name)
 	switch {
@@ -27,7 +27,7 @@ func (Keyring) Get(name string) (string, error) {
 	return text, nil
 }
 
-// Set stores the text; "" removes it. Some systems accept at most 2,500 bytes.
+// Set stores the text under the name. An empty text removes the entry. Some systems accept at most 2,500 bytes.
 func (Keyring) Set(name, text string) error {
 	if text == "" {
 		if err := keyring.Delete(keyringService, name); err != nil && !errors.Is(err, keyring.ErrNotFound) {

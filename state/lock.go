@@ -13,8 +13,8 @@ import (
 )
 
 // Lock is the exclusive right to write something on this machine, for example to one pipeline. The operating system
-// releases it when the process ends in any way. A Lock does not protect against other machines: the sequence number in
-// the destination does. // Invariant 13
+// releases it when the process ends in any way. A Lock does not exclude processes on other machines. The sequence
+// number in the destination does that. // Invariant 13
 type Lock struct {
 	file *flock.Flock
 }
@@ -71,8 +71,8 @@ func (l *Lock) Token() int64 { return 0 }
 // Lost implements [Lease]. It returns nil, because a process keeps its lock until it ends.
 func (l *Lock) Lost() <-chan struct{} { return nil }
 
-// Release releases the lock. It may be called twice. The lock file stays: if it were removed, a process that has just
-// opened it would lock a deleted file.
+// Release releases the lock. It may be called twice. The lock file stays, because another process may just have opened
+// it. If the file were removed, that process would lock a deleted file.
 func (l *Lock) Release() error {
 	if err := l.file.Unlock(); err != nil {
 		return fmt.Errorf("unlock %s: %w", l.file.Path(), err)

@@ -16,9 +16,9 @@ import (
 const keyBytes = 32
 
 // MaskKey returns the key that is stored in the file at path: 64 hexadecimal digits. If the file is missing, MaskKey
-// creates it and its folder with a new key, and made is true. If several processes create it at the same time, all
-// get the same key. A crash leaves the whole key or no file. MaskKey returns an error if the file does not contain a
-// key or if other users can read it.
+// creates it and its folder with a new key, and made is true. If several processes do this at the same time, all get
+// the same key. After a crash, the file has the whole key or does not exist. MaskKey returns an error if the file does
+// not contain a key, or if other users can read it.
 func MaskKey(path string) (key string, made bool, err error) {
 	key, err = readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -35,7 +35,7 @@ func MaskKey(path string) (key string, made bool, err error) {
 
 const maskKeyWait = 10 * time.Second
 
-// MaskKeyIn is like [MaskKey], for a key that is stored in an entry of a vault.
+// MaskKeyIn is like [MaskKey], but stores the key in an entry of a vault.
 func MaskKeyIn(s *Entry) (key string, made bool, err error) {
 	key, made, err = maskKeyIn(s)
 	if errors.Is(err, ErrBound) {

@@ -23,8 +23,8 @@ func ReadNote(path string) ([]byte, error) {
 	return readSmall(f, "note "+path, maxNote)
 }
 
-// WriteNote replaces the content of the file at path, completely or not at all, and creates its folder if that is
-// missing. Only this user can read the file. When WriteNote returns, the file is durable.
+// WriteNote replaces the content of the file at path, completely or not at all. If the folder of the file is missing,
+// WriteNote creates it. Only this user can read the file. When WriteNote returns, the change is durable.
 func WriteNote(path string, text []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("write note: %w", err)

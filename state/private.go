@@ -9,8 +9,9 @@ import (
 	"runtime"
 )
 
-// ErrExposed is returned if other users can access a secret or replace its file. For example, everyone may write to
-// the folder, others may read the file, or the file is a symbolic link. Nothing was read or written.
+// ErrExposed is returned if other users can access a secret or replace its file. For example, everyone may write to the
+// folder, others may read the file, or the file is a symbolic link. When ErrExposed is returned, nothing was read or
+// written.
 var ErrExposed = errors.New("not safe for secrets")
 
 const maxPrivate = 64 << 10
@@ -31,7 +32,7 @@ func readPrivate(path string) ([]byte, error) {
 	return readSmall(f, path, maxPrivate)
 }
 
-// inspect checks the file at path without following links. It returns nil if the file does not exist.
+// inspect checks the file at path without following symbolic links. It returns nil if the file does not exist.
 func inspect(path string) (fs.FileInfo, error) {
 	info, err := os.Lstat(path)
 	switch {
@@ -70,9 +71,9 @@ func inspectFolder(dir string) error {
 	return nil
 }
 
-// OnlyOurs checks that the file or folder at path belongs to this process's user or to root, and that no other user may
-// write to it. Otherwise it returns [ErrExposed], wrapped. OnlyOurs returns nil for a file system that is mounted
-// read-only.
+// OnlyOurs checks two conditions: the file or folder at path belongs to this process's user or to root, and no other
+// user may write to it. If one of them is not true, it returns [ErrExposed], wrapped. For a file system that is mounted
+// read-only, it returns nil.
 func OnlyOurs(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -101,9 +102,9 @@ func accessible(info fs.FileInfo, rights fs.FileMode) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&rights != 0
 }
 
-// writePrivate replaces the content of the file at path, completely or not at all. Only its owner can read the file,
-// whatever the umask. When writePrivate returns nil, the file is durable. The caller holds a lock. writePrivate calls
-// the function step with the name of each step, for tests.
+// writePrivate replaces the content of the file at path, completely or not at all. Only the owner can read the file,
+// whatever the umask is. When writePrivate returns nil, the change is durable. The caller holds a lock. For tests,
+// writePrivate calls the function step with the name of each step.
 func writePrivate(path string, text []byte, step func(string)) error {
 	if _, err := inspect(path); err != nil {
 		return err

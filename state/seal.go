@@ -11,15 +11,16 @@ import (
 	"filippo.io/age"
 )
 
-// ErrBound is returned for a secret that was stored for another entry or another origin. Either someone has moved the
+// ErrBound is returned for a secret that was stored for another entry or another origin. Either a person has moved the
 // secret to this entry, or the configured address has changed. Such a secret is never used. // Invariant 10
 var ErrBound = errors.New("the secret was stored for another credential or another address")
 
-// boundTo is the beginning of a stored secret. The entry and the origin of the secret follow it.
+// boundTo begins a stored secret. After it come the entry and the origin for which the secret was stored, and then the
+// secret itself.
 const boundTo = "penstock-secret-1 "
 
 type binding struct {
-	Entry  string `json:"slot"` // the name in files and databases that exist
+	Entry  string `json:"slot"` // called slot, because existing files and databases have this name
 	Origin string `json:"origin,omitempty"`
 }
 
@@ -31,8 +32,9 @@ func bind(b binding, text []byte) ([]byte, error) {
 	return bytes.Join([][]byte{[]byte(boundTo), head, []byte("\n"), text}, nil), nil
 }
 
-// unbind removes what bind has added. It returns [ErrBound] if the text was stored for another entry or origin. Older
-// versions stored texts without entry and origin. unbind returns such a text unchanged, and false.
+// unbind removes what bind has added. If the text was stored for another entry or origin, it returns [ErrBound]. Older
+// versions stored texts without entry and origin. For such a text, unbind returns the text unchanged, and bound is
+// false.
 func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 	rest, bound := bytes.CutPrefix(kept, []byte(boundTo))
 	if !bound {

@@ -16,7 +16,8 @@ func newKey(t *testing.T) string {
 	return k.String()
 }
 
-// The file of one entry is replaced by the file of another, and a secret is read for another origin. Both reads fail.
+// First, the file of one entry is replaced by the file of another entry. Then a secret is read for another origin than
+// it was stored for. Both reads must fail.
 // Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	for name, keys := range map[string]string{"plain": "", "encrypted": newKey(t)} {
@@ -83,8 +84,8 @@ func TestTokenFilesSealed(t *testing.T) {
 	require.JSONEq(t, `{"access":"of an older version"}`, string(text))
 }
 
-// Another secret is in the place of the mask key. It is not used as the key, and the error says what to do. The
-// original key still works.
+// The file of the mask key is replaced by the file of another secret. This secret must not be used as the key, and the
+// error must say what to do.
 func TestMaskKeyOfAnotherPlace(t *testing.T) {
 	f := &Folder{Dir: filepath.Join(t.TempDir(), "state"), Keys: newKey(t)}
 	entry := f.Vault().Entry("mask-key")

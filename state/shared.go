@@ -12,8 +12,9 @@ import (
 )
 
 // LockedFile is a file of a few kilobytes that the processes of one machine share. They read and change it in turns, up
-// to thousands of times per second. The file has an advisory lock, which the operating system releases when a process
-// ends. Writes are not synced, because the content is useless after a restart or can be determined again.
+// to thousands of times per second. A lock on the file excludes other processes. The operating system releases the lock
+// when a process ends. Writes are not synced, because the content is not needed after a restart of the machine, or can
+// be computed again.
 //
 // It is safe for concurrent use.
 type LockedFile struct {
@@ -28,7 +29,7 @@ type LockedFile struct {
 
 const sharedLook = time.Second
 
-// sharedMost is roughly the number of bytes that are read from a file. penstock does not write longer files.
+// sharedMost is about the greatest number of bytes that are read from a file. penstock does not write longer files.
 const sharedMost = 1 << 20
 
 // OpenShared opens the file at path, and creates it and its folder if they are missing. Only this user can read it.
@@ -54,11 +55,11 @@ func (s *LockedFile) open() error {
 
 // Change takes the lock, reads the file, and calls the function update with its content. If update does not return nil,
 // Change writes the result to the beginning of the file. If another process holds the lock, Change returns false at
-// once. The lock is usually held for microseconds, so the caller should try again soon. After some seconds, the caller
-// should treat the other process as stalled.
+// once. Processes usually hold the lock for microseconds, so the caller should soon try again. After some seconds, the
+// caller should treat the other process as stalled.
 //
-// Change does not shorten the file, and a process that is killed during a write may have written only a part. To detect
-// this, the content must include its length and a checksum. The function update must not keep its argument.
+// Change never shortens the file. If a process is killed during a write, it may have written only a part. To detect
+// both, the content must include its length and a checksum. The function update must not keep its argument.
 func (s *LockedFile) Change(update func(stored []byte) []byte) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +79,7 @@ func (s *LockedFile) wrap(err error) error {
 
 func (s *LockedFile) exchange(update func([]byte) []byte) error {
 	n, err := s.file.ReadAt(s.content, 0)
-	for err == nil && len(s.content) < sharedMost { // the buffer is full, so there may be more
+	for err == nil && len(s.content) < sharedMost { // the buffer is full, so the file may have more bytes
 		s.content = append(s.content, make([]byte, max(4<<10, len(s.content)))...)
 		n, err = s.file.ReadAt(s.content, 0)
 	}

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Sources stores which sources are paused, and the outcome of each source's last run. If this state is lost, no rows
-// are lost, because the cursors are in the destinations. Processes open a Sources briefly to read or write. A Sources
-// is safe for concurrent use. Writes are durable when a call returns.
+// Sources stores which sources are paused, and the outcome of each source's last run. The cursors are in the
+// destinations, so no rows are lost if this state is lost. Processes open a Sources only for a short time, to read or
+// write. A Sources is safe for concurrent use. When a call returns, its changes are durable.
 type Sources interface {
 	// Pause records that runs skip a source until Resume is called.
 	Pause(ctx context.Context, source string, p Pause) error
@@ -15,9 +15,9 @@ type Sources interface {
 	Resume(ctx context.Context, source string) (wasPaused bool, err error)
 	// Paused returns the paused sources.
 	Paused(ctx context.Context) (map[string]Pause, error)
-	// Keep records the outcomes of sources. The caller sets Failures to 0 for a complete run, and to 1 for any other.
-	// Keep stores in Failures the number of incomplete runs in a row, and in Complete the time of the last complete
-	// run. A run that is recorded several times counts once.
+	// Keep records the outcomes of sources. In each record, the caller sets Failures to 0 for a complete run, and to 1
+	// for any other. Keep itself counts the incomplete runs in a row, and stores the number in Failures. It also stores
+	// the time of the last complete run in Complete. If the same run is recorded several times, it counts once.
 	Keep(ctx context.Context, records []SourceRecord) error
 	// Records returns the outcomes of a pipeline's sources, sorted by pipeline and source. If pipeline is "", it
 	// returns the outcomes of all pipelines.

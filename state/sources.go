@@ -39,8 +39,8 @@ CREATE TABLE outcomes (
 
 const sourcesWait = 5 * time.Second
 
-// OpenSources opens the sources file of a state folder, and creates it if it is missing. It returns [ErrLocked],
-// wrapped, if another process has the file open for writing for more than a few seconds.
+// OpenSources opens the sources file of a state folder, and creates it if it is missing. If another process has the
+// file open for writing for more than a few seconds, OpenSources returns [ErrLocked], wrapped.
 func OpenSources(ctx context.Context, dir string) (*SourcesFile, error) {
 	f, err := openSQLite(ctx, filepath.Join(dir, sourcesName), sourcesWait, sourcesSteps)
 	if err != nil {

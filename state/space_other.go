@@ -2,6 +2,6 @@
 
 package state
 
-// diskSpace returns false, because this system does not report free space. A full disk is noticed only when a write
-// fails. The daemon then refuses deliveries with 503.
+// diskSpace returns false, because this system does not report free space. So penstock notices a full disk only when a
+// write fails. The daemon then refuses deliveries with the status 503.
 func diskSpace(string) (free, all int64, ok bool) { return 0, 0, false }

@@ -22,10 +22,10 @@ import (
 // different format. Nothing was changed.
 var ErrNewer = errors.New("written by a newer version of this program")
 
-// sqliteFile is an SQLite database in the state folder. Only the owner can access the file. One process at a time has
-// the file open for writing, through one connection, and holds a lock on another file beside it. Exception: several
-// processes can open a shared file, and their transactions take turns (see [shareSQLite]). Readers and writers never
-// wait for each other. Committed transactions are durable.
+// sqliteFile is an SQLite database in the state folder. Only its owner can access the file. One process at a time has
+// the file open for writing, through one connection. This process holds a lock on another file beside it. Exception:
+// several processes can open a file of [shareSQLite] at the same time, and their transactions take turns. Readers and
+// writers never wait for each other. Committed transactions are durable.
 type sqliteFile struct {
 	path  string
 	write *sql.DB // one connection, whose transactions lock the file when they begin; nil for a reader
@@ -38,8 +38,8 @@ type sqliteFile struct {
 
 const sqliteReaders = 4
 
-// sqlitePragmas apply to every connection. When a commit returns, it is synced to the disk. On macOS, only fullfsync
-// does this. Invariant 3
+// sqlitePragmas are set for every connection. With them, a commit is on the disk when it returns. On macOS, this needs
+// fullfsync. Invariant 3
 var sqlitePragmas = url.Values{
 	"_busy_timeout": {"10000"},
 	"_pragma":       {"journal_mode(WAL)", "synchronous(FULL)", "fullfsync(1)", "checkpoint_fullfsync(1)", "journal_size_limit(67108864)"},
@@ -48,11 +48,12 @@ var sqlitePragmas = url.Values{
 }
 
 // openSQLite opens the file at path for writing. The migrations are the SQL steps from an empty file to the current
-// schema. The file stores how many steps were run on it. So new steps are appended, and existing steps never change.
+// schema. The file stores how many of them were run. So a new step is added at the end, and existing steps never
+// change.
 //
-// openSQLite returns [ErrLocked], wrapped, if another process still holds the file after wait. It returns
-// [ErrExposed], wrapped, if others can access the file. It returns [ErrNewer], wrapped, if more steps were run on the
-// file than there are migrations.
+// openSQLite returns three errors, wrapped: [ErrLocked] if another process still holds the file after wait,
+// [ErrExposed] if other users can access the file, and [ErrNewer] if more steps were run on the file than there are
+// migrations.
 func openSQLite(ctx context.Context, path string, wait time.Duration, migrations []string) (*sqliteFile, error) {
 	if err := makeSQLite(path); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -95,9 +96,9 @@ func shareSQLite(ctx context.Context, path string, wait time.Duration, migration
 	return f, nil
 }
 
-// readSQLite opens the file at path for reading. Another process may be writing it. readSQLite returns
-// [fs.ErrNotExist], wrapped, if there is no file, and otherwise the errors of [openSQLite]. It does not run migrations:
-// if some are missing, it returns an error.
+// readSQLite opens the file at path for reading. Another process may be writing it. If there is no file, readSQLite
+// returns [fs.ErrNotExist], wrapped. Otherwise it returns the same errors as [openSQLite]. It does not run migrations.
+// If the file needs some, readSQLite returns an error.
 func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteFile, error) {
 	if _, err := os.Lstat(path); err != nil {
 		return nil, fmt.Errorf("open state: %w", err)
@@ -105,8 +106,8 @@ func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteF
 	if err := errors.Join(inspectFolder(filepath.Dir(path)), inspectSQLite(path)); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
-	// A read-only connection does not work, because readers too write to the index of the WAL. So open the file for
-	// writing, and forbid changes by _query_only.
+	// A read-only connection does not work, because a reader also writes to the index of the WAL. So open the file for
+	// writing, and forbid changes with _query_only.
 	db, err := connect(path, sqliteReaders, url.Values{"_query_only": {"1"}})
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)
@@ -146,8 +147,8 @@ func makeSQLite(path string) error {
 	return errors.Join(f.Sync(), f.Close(), syncFolder(dir), syncFolder(filepath.Dir(dir)))
 }
 
-// initSQLite sets the incremental vacuum of a new database. It must not be called for an existing database: SQLite
-// would take the write lock, so a process that opens the file would wait for all writers.
+// initSQLite switches on the incremental vacuum of a new database. It must not be called for an existing database.
+// SQLite would take the write lock there, so the caller would wait for all writers.
 func initSQLite(ctx context.Context, path string) error {
 	db, err := connect(path, 1, url.Values{"_auto_vacuum": {"INCREMENTAL"}})
 	if err != nil {
@@ -167,9 +168,9 @@ func inspectSQLite(path string) error {
 	return nil
 }
 
-// ConnectSQLite returns connections to an existing SQLite file, with the settings of the state's files. The pragmas in
-// extra are added to the default ones. The other settings in extra replace the default ones. See the driver
-// modernc.org/sqlite for the names.
+// ConnectSQLite returns connections to an existing SQLite file, with the same settings as for the files of the state.
+// The parameter extra has more settings, by the names of the driver modernc.org/sqlite. Its pragmas are added to the
+// default ones. Its other settings replace the default ones.
 func ConnectSQLite(path string, extra url.Values) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -230,8 +231,8 @@ func (f *sqliteFile) migrate(ctx context.Context, steps []string) error {
 
 const sqliteLook = time.Second
 
-// checkFile returns an error if the file was removed or replaced, because writes to it would be lost. Calls must not
-// be concurrent.
+// checkFile returns an error if another program has removed or replaced the file, because later writes would be lost.
+// It must not be called by two goroutines at the same time.
 func (f *sqliteFile) checkFile() error {
 	if since := time.Since(f.looked); since >= 0 && since < sqliteLook {
 		return nil
@@ -278,7 +279,7 @@ func rollback(tx *sql.Tx) error {
 // Close closes the connections and releases the lock.
 func (f *sqliteFile) Close() error {
 	var errs []error
-	for _, db := range []*sql.DB{f.read, f.write} { // the writer last, because it removes the WAL
+	for _, db := range []*sql.DB{f.read, f.write} { // close the writer last, because it then removes the WAL
 		if db != nil {
 			errs = append(errs, db.Close())
 		}

@@ -1,8 +1,8 @@
-// Package state defines how a sync records its progress: the [Cursor] of a stream, the [Key] it is stored under, and
-// [ErrMoved] for a conflict of two writers. The destination stores the cursor together with the rows.
+// Package state defines how a sync records its progress. A stream has a [Cursor], which is stored under a [Key].
+// [ErrMoved] reports a conflict of two writers. The destination stores the cursor together with the rows.
 //
-// The package also stores the webhook inbox, the journal, the units of runs, and secrets. None of these decides where
-// a stream continues.
+// The package also stores the webhook inbox, the journal, the units of runs, and secrets. But only the cursor decides
+// where a stream continues.
 package state
 
 import "errors"
@@ -19,8 +19,8 @@ type Key struct {
 	Stream   string
 }
 
-// ErrMoved is returned by a destination if the stored cursor has changed since the transaction began, because another
-// process has committed. Nothing of the transaction was kept. [Notes] return ErrMoved if a note has changed.
+// ErrMoved is returned by a destination if another process has committed, so that the stored cursor has changed since
+// the transaction began. Then the whole transaction is rolled back. [Notes] return ErrMoved if a note has changed.
 var ErrMoved = errors.New("cursor moved")
 
 // ErrLocked is returned if another process holds a resource, for example a database file or the lock of a pipeline.

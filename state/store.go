@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Store is where processes keep state besides the destinations: a folder of one machine ([Folder]), or a database
-// shared by many machines (state/postgres). The tests in package statetest define the required behavior.
+// Store has the state that is not in the destinations. It is a folder of one machine ([Folder]), or a database that
+// many machines share (state/postgres). The tests in package statetest define the required behavior.
 //
-// A Store opens nothing before its first use. It is safe for concurrent use.
+// A Store opens no files and no connections before its first use. It is safe for concurrent use.
 type Store interface {
-	// OpenInbox opens the inbox for writing. It returns [ErrLocked], wrapped, if the store allows only one process to
-	// write the inbox and another process does.
+	// OpenInbox opens the inbox for writing. Some stores allow only one process to write the inbox. If another process
+	// does, such a store returns [ErrLocked], wrapped.
 	OpenInbox(ctx context.Context, o InboxOptions) (Inbox, error)
 	// ReadInbox opens the inbox for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
 	ReadInbox(ctx context.Context) (Inbox, error)
@@ -23,8 +23,8 @@ type Store interface {
 	OpenUnits(ctx context.Context) (UnitStore, error)
 	// ReadUnits opens the store of units for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
 	ReadUnits(ctx context.Context) (UnitStore, error)
-	// OpenSources opens the state of sources for writing. It returns [ErrLocked], wrapped, if the store allows only
-	// one process to write it and another process holds it for seconds.
+	// OpenSources opens the state of sources for writing. Some stores allow only one process to write it. If another
+	// process holds it for seconds, such a store returns [ErrLocked], wrapped.
 	OpenSources(ctx context.Context) (Sources, error)
 	// ReadSources opens the state of sources for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
 	ReadSources(ctx context.Context) (Sources, error)
@@ -36,30 +36,30 @@ type Store interface {
 	Notes() Notes
 	// Vault returns the store of secrets.
 	Vault() *Vault
-	// Now returns the current time of the clock that all users of the store share. Stored times are by this clock.
-	// Now makes no request, so the time is an estimate. If the clock is that of another machine, Now returns this
-	// machine's time until the first use of the store.
+	// Now returns the current time of the clock that all users of the store share. Stored times are by this clock. Now
+	// makes no request, so the time is an estimate. If it is the clock of another machine, Now cannot know its time
+	// before the first use of the store, and returns this machine's time.
 	Now() time.Time
 	// Close closes the store. The caller must first close everything that it opened through the store.
 	Close() error
 }
 
-// Lease is the exclusive right to work on something. It only avoids useless work. Whether a commit is allowed is
-// decided by the destination, by a sequence number. // Invariant 13
+// Lease is the exclusive right to work on something. It only prevents useless work. The destination decides whether a
+// commit is allowed, by a sequence number. // Invariant 13
 type Lease interface {
-	// Token returns a number that grows with each holder of the same lease. It is 0 if the operating system manages
-	// the lease.
+	// Token returns a number. Each new holder of the lease gets a higher number. If the operating system manages the
+	// lease, Token returns 0.
 	Token() int64
-	// Lost returns a channel that is closed if the lease ends without Release. The holder must then stop its work.
-	// The channel is nil if that cannot happen.
+	// Lost returns a channel that is closed if the lease ends without Release. The holder must then stop its work. If a
+	// lease cannot end in this way, the channel is nil.
 	Lost() <-chan struct{}
 	// Release releases the lease. It may be called twice.
 	Release() error
 }
 
 // Inbox stores webhook deliveries from their acknowledgement until all destinations have applied them. The events of
-// all sources share one order, by their ordinals, and become visible in this order. So a reader that sees an event
-// can see all earlier ones. An Inbox is safe for concurrent use.
+// all sources have one common order, which their ordinals give. They become visible in this order. So a reader that
+// sees an event can also see all earlier events. An Inbox is safe for concurrent use.
 type Inbox interface {
 	Intake
 	EventReader
@@ -68,7 +68,7 @@ type Inbox interface {
 	Close() error
 }
 
-// Intake has the methods for receiving deliveries. See [InboxFile] for them.
+// Intake has the methods for receiving deliveries. They are described at [InboxFile].
 type Intake interface {
 	Append(ctx context.Context, e Event) (Appended, error)
 	Capture(ctx context.Context, e Event) error
@@ -76,7 +76,7 @@ type Intake interface {
 	Forget(ctx context.Context, source string, lastNumber int64) error
 }
 
-// EventReader has the methods for reading events. See [InboxFile] for them.
+// EventReader has the methods for reading events. They are described at [InboxFile].
 type EventReader interface {
 	Events(ctx context.Context, source string, after int64, limit int) ([]Event, error)
 	DeadLetters(ctx context.Context, source string, after int64, limit int) ([]DeadLetter, error)
@@ -84,7 +84,7 @@ type EventReader interface {
 	Backlogs(ctx context.Context) ([]SourceBacklog, error)
 }
 
-// EventKeeper has the methods for the process that applies the events. See [InboxFile] for them.
+// EventKeeper has the methods for the process that applies the events. They are described at [InboxFile].
 type EventKeeper interface {
 	Trim(ctx context.Context, source string, lastOrdinal int64) error
 	Quarantine(ctx context.Context, ordinal int64, reason string) error
@@ -93,8 +93,9 @@ type EventKeeper interface {
 }
 
 // Journal records due slots and their outcomes, paused pipelines, and the reports of the last runs. Daemons write it.
-// The journal has exactly one record for each slot of a schedule. The destinations, not the journal, say what was
-// loaded. Writes are durable when a call returns. A Journal is safe for concurrent use.
+// The journal has exactly one record for each slot of a schedule. It does not decide where a stream continues: only the
+// destinations know what was loaded. When a call returns, its changes are durable. A Journal is safe for concurrent
+// use.
 type Journal interface {
 	Schedule
 	SlotStore
@@ -112,17 +113,17 @@ type Schedule interface {
 
 // SlotStore has one record for each slot. See [JournalFile] for the other methods. // Invariant 18
 type SlotStore interface {
-	// AddSlots records the slots that are not recorded yet: see [JournalFile.AddSlots]. If an earlier slot of the
-	// pipeline has a run that has not ended, in any process, AddSlots skips the slots that would wait and are not
-	// Patient. It decides this in the transaction that adds the slots.
+	// AddSlots records the slots that are not recorded yet: see [JournalFile.AddSlots]. If a run of an earlier slot of
+	// the pipeline has not ended, in any process, AddSlots skips the new slots that would wait, except those with
+	// Patient. It decides this in the same transaction that adds the slots.
 	AddSlots(ctx context.Context, pipeline string, seenUntil time.Time, slots []SlotRecord) (added []SlotRecord, err error)
 	// SetSlot replaces the record of an existing slot and records its runs, in one transaction. If the new state is
 	// SlotRunning, and another run of the pipeline has not ended, in any process, SetSlot changes nothing and returns
 	// [ErrUnderWay], wrapped.
 	SetSlot(ctx context.Context, s SlotRecord, runs ...RunRecord) error
 	OpenSlots(ctx context.Context, pipeline string) ([]SlotRecord, error)
-	// Orphans assigns the open slots of dead processes to the caller, and returns them. It returns none if only one
-	// process can have the journal open.
+	// Orphans assigns the open slots of dead processes to the caller, and returns them. If only one process can have
+	// the journal open, there are none.
 	Orphans(ctx context.Context, pipeline string) ([]SlotRecord, error)
 	Slots(ctx context.Context, pipeline string, limit int) ([]SlotRecord, error)
 }
@@ -146,20 +147,20 @@ type JournalReader interface {
 	Close() error
 }
 
-// AuditStore has the last actions of users on daemons. See [JournalFile] for its methods.
+// AuditStore has the last actions of users on daemons. Its methods are described at [JournalFile].
 type AuditStore interface {
 	KeepAudit(ctx context.Context, r AuditRecord) error
 	Audit(ctx context.Context, offset, limit int) (all []AuditRecord, total int, err error)
 }
 
-// Notes are small named texts, for example sent alerts and learned signature schemes. They contain no secrets,
-// because secrets are stored in a [Vault].
+// Notes are small texts with names. For example, they record which alerts were sent, and signature schemes that were
+// learned. They contain no secrets, because secrets are stored in a [Vault].
 type Notes interface {
 	// Note returns the text of a note, or nil if there is none.
 	Note(ctx context.Context, name string) ([]byte, error)
 	// SetNote replaces the text of a note. If the stored text differs from previous, SetNote changes nothing and
-	// returns [ErrMoved], wrapped. If previous is nil, no note may exist. If text is nil, the note is removed. The
-	// change is durable when SetNote returns.
+	// returns [ErrMoved], wrapped. If previous is nil, the note must not exist yet. If text is nil, SetNote removes the
+	// note. The change is durable when SetNote returns.
 	SetNote(ctx context.Context, name string, previous, text []byte) error
 	// NoteNames returns the names of all notes that begin with prefix, sorted.
 	NoteNames(ctx context.Context, prefix string) ([]string, error)

@@ -25,9 +25,9 @@ const (
 // Ended reports whether the state of the unit is final.
 func (s UnitState) Ended() bool { return s == UnitDone || s == UnitFailed || s == UnitCancelled }
 
-// Unit is a part of a run: some streams of one source. One process at a time works on it. A unit can be stopped and
-// started again at any moment, because the cursors in the destinations say where it continues. Of all units with the
-// same pipeline, source and part, at most one has not ended.
+// Unit is a part of a run: some streams of one source. One process at a time works on it. A process can stop and start
+// the work at any moment, because the cursors in the destinations say where it continues. There may be many units with
+// the same pipeline, source and part, but only one of them may be active, that is, not ended.
 type Unit struct {
 	ID       int64 // set by AddUnits
 	Run      string
@@ -39,17 +39,18 @@ type Unit struct {
 	State     UnitState
 	Attempt   int    // number of times that the unit was claimed
 	Broken    int    // number of attempts in a row whose worker disappeared
-	Worker    string // the worker that has the unit, or had it last
+	Worker    string // the worker that has claimed the unit, or was the last to claim it
 	NotBefore time.Time
 	Started   time.Time // start of the last attempt
 	Ended     time.Time
 	Report    json.RawMessage // result of the last attempt; nil if there is none
 }
 
-// A worker can disappear during an attempt, for example because it was killed for using too much memory. After
-// SuspectBroken such attempts in a row, workers claim the unit separately. So a unit that kills its workers does not
-// break the attempts at other units. The unit fails after MostBroken such attempts in a row. MostBroken is this large
-// because some clusters remove machines all the time, which would make healthy units fail by chance. // Invariant 15
+// A worker can disappear during an attempt. For example, the system may kill it because it uses too much memory. After
+// SuspectBroken such attempts in a row, a worker claims the unit without other units. So if the unit kills its workers,
+// it no longer breaks the attempts at other units. After MostBroken such attempts in a row, the unit fails. MostBroken
+// is large, because some clusters often remove machines. With a small limit, healthy units would sometimes fail by
+// chance. // Invariant 15
 const (
 	MostBroken    = SuspectBroken + 5
 	SuspectBroken = 2
@@ -58,7 +59,7 @@ const (
 // Suspect reports whether the unit may be the cause of its workers' disappearance.
 func (u Unit) Suspect() bool { return u.Broken >= SuspectBroken }
 
-// DistinctUnits returns units without repetitions. Two units are the same if pipeline, source and part are.
+// DistinctUnits returns units without repetitions. Two units are the same if pipeline, source and part are equal.
 func DistinctUnits(units []Unit) []Unit {
 	seen := make(map[[3]string]bool, len(units))
 	return slices.DeleteFunc(slices.Clone(units), func(u Unit) bool {
@@ -88,12 +89,12 @@ type Claim struct {
 	Source   *string       // nil for any
 	Unit     int64         // ID of the unit; 0 for any
 	Limit    int           // greatest number of units; 0 for no limit
-	Early    bool          // also claim units whose time has not come
+	Early    bool          // also claim units before their NotBefore
 	Suspect  bool          // true: claim one suspect unit; false: claim units that are not suspect; see [Unit.Suspect]
 }
 
-// ErrTaken is returned if a unit or a slot of a schedule no longer belongs to this process: the unit was canceled, or
-// another process has claimed the unit or the slot. This process must stop working on it.
+// ErrTaken is returned if a unit or a slot no longer belongs to this process. Either the unit was canceled, or another
+// process has claimed the unit or the slot. This process must stop working on it.
 var ErrTaken = errors.New("no longer belongs to this process")
 
 // ErrUnderWay is returned if a run cannot begin, or its units cannot be added, because another run of the pipeline has
@@ -103,7 +104,7 @@ var ErrUnderWay = fmt.Errorf("a run of the pipeline has not ended: %w", ErrLocke
 // UnderWay is an [ErrUnderWay] that names the other run.
 type UnderWay struct {
 	Run   string
-	Ended bool // it has just ended, so the next attempt to begin will succeed
+	Ended bool // the other run has just ended, so another attempt to begin will succeed
 }
 
 // Error implements error.
@@ -112,27 +113,29 @@ func (e *UnderWay) Error() string { return ErrUnderWay.Error() + ": " + e.Run }
 // Unwrap returns [ErrUnderWay].
 func (e *UnderWay) Unwrap() error { return ErrUnderWay }
 
-// Units stores the units of runs. Times are by the store's clock. For each pipeline, the ended units of the last runs
-// are kept. The destinations, not the units, say what was loaded. Units is safe for concurrent use.
+// Units stores the units of runs. Times are by the store's clock. For each pipeline, it keeps the ended units of the
+// last runs. It does not decide where a stream continues: only the destinations know what was loaded. Units is safe for
+// concurrent use.
 type Units interface {
-	// AddUnits adds waiting units, all or none, and returns them with their IDs. If a unit with the same pipeline,
-	// source and part has not ended in another run, AddUnits adds none and returns [ErrUnderWay]. If it has not ended
-	// in the same run, it is returned instead. So adding a run's units twice is safe, also within one call. A store
-	// that several hosts share adds none also if any other unit of the pipeline has not ended in another run.
+	// AddUnits adds waiting units, all or none, and returns them with their IDs. For each new unit, it looks for an
+	// active unit with the same pipeline, source and part. If the active unit belongs to another run, AddUnits adds
+	// nothing and returns [ErrUnderWay]. If it belongs to the same run, AddUnits returns it instead of the new one. So
+	// it is safe to add a run's units twice, also within one call. A store that several hosts share is stricter: it
+	// returns [ErrUnderWay] if the pipeline has any active unit in another run.
 	AddUnits(ctx context.Context, units []Unit) ([]Unit, error)
-	// ClaimUnits claims units for a worker and returns them. It finds the unit that may start and has waited longest.
-	// Then it claims all units of the same run, pipeline and source that may start, within the limits of c. There may
-	// be none.
+	// ClaimUnits claims units for a worker and returns them. It finds the unit that has waited longest and may start.
+	// Then it claims all units of the same run, pipeline and source that may start, within the limits of c. If no unit
+	// may start, it returns none.
 	//
-	// Before that, ClaimUnits releases the units whose claims have expired. They wait again. A unit whose claims
-	// expired [MostBroken] times in a row fails instead.
+	// Before that, ClaimUnits releases the units whose claims have expired. They wait again. If the claims of a unit
+	// have expired [MostBroken] times in a row, the unit fails instead.
 	ClaimUnits(ctx context.Context, c Claim) ([]Unit, error)
 	// ExtendClaims reports that the worker is alive. Its claims now end after d. ExtendClaims returns the IDs of the
 	// units that still belong to the worker.
 	ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) ([]int64, error)
-	// EndAttempts ends the worker's attempts at units. In each unit, State is the outcome and Report the reason. If
-	// the unit waits or is parked, NotBefore is the earliest restart. EndAttempts does not change a unit that was
-	// canceled, has a newer Attempt or belongs to another Worker. If there is such a unit, it ends the other attempts
+	// EndAttempts ends the worker's attempts at units. In each unit, State is the outcome and Report the reason. If the
+	// unit waits or is parked, it may start again at NotBefore. EndAttempts does not change a unit that was canceled,
+	// has a newer Attempt or belongs to another Worker. If there is such a unit, EndAttempts ends the other attempts
 	// and returns [ErrTaken], wrapped.
 	EndAttempts(ctx context.Context, units []Unit) error
 	// CancelUnits ends the selected units that have not ended, and returns their number. The worker of a canceled
@@ -148,8 +151,8 @@ type UnitStore interface {
 	Close() error
 }
 
-// Limits for the ended units of a pipeline. The units of its last run are always kept. Those of earlier runs are kept
-// up to KeptUnitRuns runs and KeptUnits units. // Invariant 6
+// Limits for the ended units of a pipeline. The units of its last run are always kept. In addition, the units of
+// earlier runs are kept, up to KeptUnitRuns runs and KeptUnits units in total. // Invariant 6
 const (
 	KeptUnitRuns = 20
 	KeptUnits    = 50_000

@@ -107,7 +107,8 @@ func (l *UnitsFile) AddUnits(ctx context.Context, units []Unit) (added []Unit, e
 	return added, nil
 }
 
-// forgetUnits deletes ended units of old runs of the pipelines in begun: see [KeptUnits]. // Invariant 6
+// forgetUnits deletes ended units of old runs, if a run of their pipeline has just begun: see [KeptUnits]. // Invariant
+// 6
 func forgetUnits(ctx context.Context, tx *sql.Tx, begun []string) error {
 	for _, p := range begun {
 		_, err := tx.ExecContext(ctx, `DELETE FROM units WHERE pipeline = ?1 AND NOT `+activeUnits+` AND run NOT IN (SELECT run FROM units WHERE pipeline = ?1 AND `+activeUnits+`) AND run < (SELECT min(run) FROM
@@ -170,8 +171,8 @@ func (l *UnitsFile) ClaimUnits(ctx context.Context, c Claim) (units []Unit, err 
 	return units, err
 }
 
-// reviveUnits releases running units whose claims have expired. They wait again. After [MostBroken] times in a row, a
-// unit fails instead.
+// reviveUnits releases running units whose claims have expired. They wait again. If this has happened to a unit
+// [MostBroken] times in a row, the unit fails instead.
 func reviveUnits(ctx context.Context, tx *sql.Tx, now time.Time) error {
 	_, err := tx.ExecContext(ctx, `UPDATE units SET broken = broken + 1, not_before = 0,
 		state = CASE WHEN broken + 1 < ?2 THEN 'waiting' ELSE 'failed' END, ended = CASE WHEN broken + 1 < ?2 THEN 0 ELSE ?1 END
@@ -179,7 +180,7 @@ func reviveUnits(ctx context.Context, tx *sql.Tx, now time.Time) error {
 	return err
 }
 
-// orAll returns n as the value of LIMIT. 0 means no limit.
+// orAll returns n as the value of LIMIT. If n is 0, there is no limit.
 func orAll(n int) int {
 	if n == 0 {
 		return -1

@@ -45,8 +45,8 @@ const (
 	PartNote   Part = "note" // state of the secret, without secrets
 )
 
-// Ring stores named secrets outside the vault's files, for example in the operating system's keyring. The secrets
-// outlive the process.
+// Ring stores named secrets outside the files of the vault, for example in the operating system's keyring. The secrets
+// still exist after the process has ended.
 type Ring interface {
 	// Get returns the text, or "" if there is none.
 	Get(name string) (string, error)
@@ -54,15 +54,15 @@ type Ring interface {
 	Set(name, text string) error
 }
 
-// NewVault returns the vault of the state folder dir. Only the owner can enter the folder. Each text is a file of
-// mode 0600. Files are created when they are needed. If ring is not nil, secrets are stored there. Locks and notes
-// are always files.
+// NewVault returns the vault of the state folder dir. Only the owner can enter the folder. Each text is a file of mode
+// 0600, which is created when it is needed. If ring is not nil, the secrets are stored in it. Locks and notes are
+// always files.
 func NewVault(dir string, ring Ring) *Vault { return NewVaultIn(&fileSafe{dir: dir, ring: ring}) }
 
-// NewVaultIn returns the vault of any storage.
+// NewVaultIn returns a vault with any storage.
 func NewVaultIn(safe Safe) *Vault { return &Vault{safe: safe, step: func(string) {}} }
 
-// Observe sets a function that is called at each step of storing a secret. Tests use it to end the process there.
+// Observe sets a function that is called at each step of storing a secret. Tests use it to end the process at a step.
 func (v *Vault) Observe(step func(string)) { v.step = step }
 
 // Step calls the function set by Observe, for a step outside of the vault.
@@ -71,16 +71,16 @@ func (v *Vault) Step(name string) { v.step(name) }
 // Check returns [ErrExposed], wrapped, if the storage is not safe for secrets.
 func (v *Vault) Check() error { return v.safe.Check() }
 
-// Entry stores one credential in a vault: the secret, and a note without secrets about its state. A caller that
-// changes either must hold the entry's lock.
+// Entry stores one credential in a vault: the secret, and a note about its state. The note contains no secrets. A
+// caller that changes one of them must hold the entry's lock.
 type Entry struct {
 	vault  *Vault
 	name   string
 	origin string // where the secret may be sent; "" if it is sent nowhere
 }
 
-// For returns the entry for a secret that is sent only to origin, scheme://host. Reading a secret that was stored for
-// another origin returns [ErrBound].
+// For returns the entry for a secret that is sent only to origin, in the form scheme://host. If the stored secret
+// belongs to another origin, reading it returns [ErrBound].
 func (s *Entry) For(origin string) *Entry {
 	return &Entry{vault: s.vault, name: s.name, origin: origin}
 }
@@ -113,9 +113,10 @@ func (s *Entry) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
 	return s.vault.safe.Lock(ctx, s.name, wait)
 }
 
-// Secret returns the stored secret, or nil if there is none. It returns [ErrBound], wrapped, if the secret was stored
-// for another entry or origin. Older versions did not record entry and origin. Secret accepts such a secret from a
-// file. It returns ErrBound for one from a database, because other users may write to a database.
+// Secret returns the stored secret, or nil if there is none. If the secret was stored for another entry or origin, it
+// returns [ErrBound], wrapped. Older versions did not record entry and origin. Secret accepts such a secret from a
+// file. From a database, it does not, because other users may be able to write to the database. Then it returns
+// ErrBound, too.
 func (s *Entry) Secret() ([]byte, error) {
 	kept, err := s.vault.safe.Read(s.name, PartSecret)
 	if len(kept) == 0 || err != nil {
