@@ -354,9 +354,9 @@ func Compare(table string, recordedTypes, presentTypes map[string]string) error 
 	return &ForeignChange{Table: table, Diff: diff}
 }
 
-// Accepted returns the change that accepts what was done by hand to the column f of t. The parameter newType is the
-// column's new type; nil if the column is gone. Accepted returns an error if the column is part of the key or belongs
-// to penstock. Invariant 16
+// Accepted returns the change to record after a person has accepted a change by hand of the column f of t. The
+// parameter newType is the column's new type; nil if the column is gone. Accepted returns an error if the column is
+// part of the key or belongs to penstock. Invariant 16
 func Accepted(t schemas.Table, f arrow.Field, newType arrow.DataType) (Change, error) {
 	if slices.Contains(t.Key, f.Name) || strings.HasPrefix(f.Name, Prefix) {
 		return Change{}, fmt.Errorf("column %q is part of the key or belongs to penstock: restore it, or drop the table to load it again", f.Name)

@@ -131,7 +131,7 @@ type Sweep struct {
 	List int
 	// Keys, if not nil, holds the keys of the rows to delete, and no other rows are deleted. The batches have the key
 	// columns, whose types may be narrower than the table's. The rows are deleted even if the pass has written them.
-	// [Outcome].Missing then counts those of these rows that are live. The caller must have requested each of these
+	// [Outcome].Missing is then the number of live rows with these keys. The caller must have requested each of these
 	// records from the source. // Invariant 12
 	Keys []arrow.RecordBatch
 }

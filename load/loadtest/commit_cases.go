@@ -285,8 +285,8 @@ func testUsedUp(t *testing.T, d Driver) {
 	require.Equal(t, b.cursor, c)
 }
 
-// scenario returns two commits. The second one adds and widens columns. The second commit has rows that are new,
-// changed, unchanged and missing, with children.
+// scenario returns two commits. The second commit adds and widens columns. Compared with the first commit, some of its
+// records are new, changed, unchanged or missing. Some records have child rows.
 func scenario() (before, after []put) {
 	items := hanging("people__items", schemas.Int64, false, column("sku", schemas.Text))
 	before = []put{

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// surveyed is what a survey has found of a stream, and its position at that time.
+// surveyed has the results of a survey for one stream, and the stream's position at that time.
 type surveyed struct {
 	load.StreamSurvey
 	at position
@@ -124,7 +124,7 @@ func (m *Memory) SurveyOf(k state.Key) (load.StreamSurvey, bool) {
 	return s.StreamSurvey, ok && s.at == m.states[k]
 }
 
-// Settle implements [load.Surveyor]. Each settlement is a transaction of its own.
+// Settle implements [load.Surveyor]. Each settlement is a separate transaction.
 func (m *Memory) Settle(ctx context.Context, all []load.Settlement) []error {
 	errs := make([]error, len(all))
 	for i, s := range all {

@@ -97,7 +97,8 @@ func testSurvey(t *testing.T, d Driver) {
 	}
 }
 
-// testSurveyOwn surveys penstock's own tables: the rows of the pipeline, and only those that a run needs.
+// testSurveyOwn surveys penstock's own tables. The survey must return only rows of the pipeline, and only rows that a
+// run needs.
 func testSurveyOwn(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.survey(load.Surveyed{Key: b.key})

@@ -39,8 +39,8 @@ func unescape(stored string) string {
 	return b.String()
 }
 
-// translate writes a statement of sqlmerge in the dialect of MySQL: the names of columns, DELETE with an alias, and
-// UPDATE with FROM. It also returns the tables that are not temporary.
+// translate converts a statement of sqlmerge to the dialect of MySQL. It changes the names of columns, DELETE with an
+// alias, and UPDATE with FROM. It also returns the tables that are not temporary.
 func translate(q string) (string, []string) {
 	switch {
 	case strings.HasPrefix(q, "DELETE FROM "):
@@ -53,7 +53,7 @@ func translate(q string) (string, []string) {
 	return names(q)
 }
 
-// updateFrom moves the FROM clause of an UPDATE to the front.
+// updateFrom moves the tables of an UPDATE's FROM clause in front of SET.
 func updateFrom(q string) string {
 	at := tokens(q, " SET ", " FROM ", " WHERE ")
 	set, from, where := at[0], at[1], at[2]

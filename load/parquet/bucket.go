@@ -258,7 +258,7 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 			}
 			return true
 		}
-		if !strings.HasPrefix(key, s.key+"/"+sourcePrefix) { // each source has a prefix and manifests of its own
+		if !strings.HasPrefix(key, s.key+"/"+sourcePrefix) { // a source's folder has separate manifests
 			found[key] = size
 		}
 		return true

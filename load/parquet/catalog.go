@@ -84,7 +84,7 @@ type Commit struct {
 	Parent     string            // ID of the previous commit; "" for the first
 	Sequence   int64             // number of this commit, from 1; the names of the files that it writes begin with this number
 	Manifest   string            // name of the file that lists the stream's tables and files
-	Properties map[string]string // properties for people: cursor, run and so on
+	Properties map[string]string // properties that people can read, such as the cursor and the run
 	Tables     []TableFiles      // all tables of the stream, the head table last
 	Dropped    []string          // tables that the stream no longer has
 	Kept       []int64           // sequence numbers of earlier commits whose tables can still be read, ascending

@@ -74,7 +74,7 @@ func (r *seenRows) in(ctx context.Context, t *table, s *segment) (bitset, error)
 }
 
 // The method full reports whether the pass has seen all live rows of a segment. In a table with a key, it counts a row
-// twice if the row ended after the pass had seen it, so it may return true too early.
+// twice if the row ended after the pass had seen it. So it may return true although some rows were not seen.
 func (r *seenRows) full(ctx context.Context, t *table, s *segment) (bool, error) {
 	b, err := r.in(ctx, t, s)
 	if err != nil {

@@ -70,8 +70,8 @@ func (d *dirGeneration) move(_ context.Context, m *manifest) error {
 	return d.store.dir.disk.FlushDir(d.store.root)
 }
 
-// scanState returns the row of [load.State] if the cursor has changed since the generation was made. The generation's
-// file has the old row.
+// scanState calls visit with the present row of [load.State]. It is used if the cursor has changed since the generation
+// was made, because the generation's file has the old row.
 func (m *manifest) scanState(columns []string, visit func(arrow.RecordBatch) error) error {
 	row := []any{m.Pipeline, m.Stream, m.Cursor, m.Sequence, m.MovedAt}
 	schema, err := load.Select(load.State.Columns, columns)

@@ -25,7 +25,7 @@ var readOnly = regexp.MustCompile(`(?is)^(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*(?:SE
 // noise matches what can hold a semicolon that does not end a statement: texts, quoted names and comments.
 var noise = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|` + "`[^`]*`" + `|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|$)`)
 
-// Query implements [load.Querier]. The connection can only read the file, and can open no other.
+// Query implements [load.Querier]. The connection can only read the file, and cannot open another file.
 func (d *DB) Query(ctx context.Context, query string, visit func(arrow.RecordBatch) error) error {
 	if err := d.b.query(ctx, query, visit); err != nil {
 		return fmt.Errorf("query: %w", err)

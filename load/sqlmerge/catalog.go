@@ -119,7 +119,7 @@ func ReadObjects(ctx context.Context, r Reader, query string, original func(stor
 	return all, err
 }
 
-// inFamilies reports whether the name is one of the names, or that of a child table.
+// inFamilies reports whether the name is one of the names, or the name of a child table of one of them.
 func inFamilies(name string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		rest, ok := strings.CutPrefix(name, n)

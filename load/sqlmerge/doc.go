@@ -27,7 +27,7 @@ import (
 
 // Dialect has the parts of SQL that differ between databases.
 type Dialect interface {
-	// Place returns the qualified name of a table of the destination, and Temp that of a temporary table.
+	// Place returns the qualified name of a table of the destination. Temp returns the name of a temporary table.
 	Place(table string) string
 	Temp(table string) string
 

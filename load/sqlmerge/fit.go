@@ -122,7 +122,7 @@ func (f *fitting) carryOut(p load.Plan) error {
 		return fmt.Errorf("change table %s: %w", p.Table.Name, err)
 	}
 	if len(p.Add)+len(p.Widen) > 0 {
-		delete(f.sql.changed, p.Table.Name) // the backend had to copy the table
+		delete(f.sql.changed, p.Table.Name) // the backend has replaced the table by a copy, which counts as unchanged
 	}
 	f.c.altered(p)
 	f.altered[p.Table.Name] = p

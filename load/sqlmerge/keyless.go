@@ -30,7 +30,7 @@ func (in *scope) keptByHash() string {
 	return "SELECT h, sum(n) AS n FROM " + in.Temp(keptRows) + " GROUP BY h"
 }
 
-// countByHash returns a query that counts the rows of t by hash, in History only the current ones.
+// countByHash returns a query that counts the rows of t by hash. In History, it counts only current rows.
 func (t *target) countByHash() string {
 	return fmt.Sprintf("SELECT t.%s AS h, count(*) AS n FROM %s%s GROUP BY 1", schemas.ColHash, t.rows(), t.open("t."))
 }

@@ -18,7 +18,7 @@ import (
 // Then no key can occur twice, and penstock can read the rows of the table in the order in which the records arrive.
 // It need not send unchanged rows to the database. And it remembers a range of keys instead of each key.
 type order struct {
-	broken    bool // the keys are not in order, so [carried] has them
+	broken    bool // the keys are not in order, so the table of [carried] keys has them
 	direction int  // 1: keys increase; -1: keys decrease; 0: only one key or none so far
 	begun     bool
 	last      int64
@@ -30,12 +30,12 @@ type order struct {
 	exceptions []int64
 }
 
-// maxExcept is the greatest number of exceptions. If there are more, each key is stored on the server instead.
+// maxExcept is the greatest number of exceptions. If there are more, each key is stored in the database instead.
 // Invariant 6
 const maxExcept = 1 << 14
 
-// maxBeside returns the greatest number of rows of the table that are read in order, for a number of arriving rows. If
-// the table has more rows in the range, it is cheaper to look up each arriving row.
+// maxBeside returns how many rows of the table may be read in order, if the given number of rows arrives. If the table
+// has more rows in the range, it is cheaper to look up each arriving row.
 func maxBeside(rows int64) int64 { return 2*rows + 1000 }
 
 // ordered reports whether the table has a key that can be in order.

@@ -15,13 +15,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// seen is what is known of the records that a pass has found unchanged. It is a range of keys in [order], and a table
-// of carried keys. Rows that the pass has written need no entry, because they have the run of the pass.
+// seen stores which records a pass has found unchanged: as a range of keys in [order], and as a table of carried keys.
+// Rows that the pass has written need no entry, because their run column has the id of the pass.
 type seen struct {
 	order   order
 	carried *carried        // nil: none yet
 	lost    bool            // some carried keys are lost, for example because another pass began
-	fresh   map[string]bool // by table: whether its last rows were all new
+	fresh   map[string]bool // for each table, whether its last rows were all new
 	tables  *atomic.Int64   // number of the last table of carried keys
 }
 

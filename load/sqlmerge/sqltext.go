@@ -135,9 +135,9 @@ func KeyText(d Dialect, expr string, from arrow.DataType) string {
 	return `'"' || ` + expr + ` || '"'`
 }
 
-// Spellings returns the forms that a key's value may have in links. A text that looks like a number or a boolean may
-// have been a number or a boolean before its column was widened. The parameter bare is the condition that the text expr
-// looks like a number or a boolean.
+// Spellings returns expressions for the forms that a key's value may have in links. A text that looks like a number or
+// a boolean may have been a number or a boolean before its column was widened. The parameter bare is the condition that
+// the text expr looks like a number or a boolean.
 func Spellings(d Dialect, expr string, t arrow.DataType, bare string) []string {
 	text := KeyText(d, expr, t)
 	if !schemas.SameType(t, schemas.Text) {

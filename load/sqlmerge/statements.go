@@ -15,7 +15,7 @@ func numbers(ctx context.Context, r Reader, query string, into ...*int64) error 
 				*into[i] = n
 			case nil:
 				*into[i] = 0
-			default: // a sum may have another type
+			default: // some databases return a sum as another type
 				if _, err := fmt.Sscan(fmt.Sprint(n), into[i]); err != nil {
 					return fmt.Errorf("column %d is %v, want an integer", i, n)
 				}

@@ -54,8 +54,8 @@ func (f *fitting) createCurrentView(t *target) error {
 	return f.c.record(f.sql, []load.Change{{Table: name, Action: load.ActionView, Reason: v.Comment}})
 }
 
-// inOrder returns the columns of a view in an order in which it can be replaced: first those of the existing view.
-// Postgres can add columns to a view, but not change the position of a column.
+// inOrder returns the columns of a view. The columns of the existing view come first, in their present order, because
+// Postgres can add columns to a view, but cannot change the position of a column.
 func inOrder(view *Object, columns []string) []string {
 	if view == nil {
 		return columns
