@@ -1,5 +1,5 @@
-// Package check checks what a configuration describes: credentials, connections, and rights in destinations. It changes no
-// table.
+// Package check checks what a configuration describes: credentials, connections, and rights in destinations. It changes
+// no table.
 package check
 
 import (

@@ -31,6 +31,7 @@ func (x *delta) markDeleted(ctx context.Context, tx load.Tx, m *mapped, out *loa
 	return nil
 }
 
+// leftOut returns the records that the filter of the stream leaves out. Their rows are deleted.
 func (x *delta) leftOut(m *mapped) []*entity {
 	if len(x.q.stream.Rules.Filter) == 0 {
 		return nil

@@ -1,6 +1,6 @@
-// Package deltas applies webhook events to the tables of a pipeline: it requests the records that the events name, and
-// commits them together with the position in the inbox. While a pass over the stream is running, it commits between two
-// commits of the pass: see package overlay.
+// Package deltas applies webhook events to the tables of a pipeline. It requests the records that the events name, and
+// commits the records together with the position in the inbox. If a pass over the stream is running, deltas commit
+// between two commits of the pass: see package overlay.
 package deltas
 
 import (
@@ -105,7 +105,7 @@ type Report struct {
 
 	Waiting    int           // waiting records, plus streams in which any record may have changed
 	Oldest     time.Time     // receipt of the oldest waiting event; zero: none waits
-	Through    int64         // every event up to here is applied durably in every destination
+	Through    int64         // every event up to this ordinal is applied durably in every destination
 	Refresh    []string      // streams that a normal run should read now; a parent comes before its child streams
 	ApplyAfter time.Duration // call Apply after this time even if no event arrives; 0: only when an event arrives
 	Trouble    error         // why some events could not be applied yet; none of them is lost
@@ -113,6 +113,7 @@ type Report struct {
 
 func (d *Deltas) trouble(err error) { d.rep.Trouble = errors.Join(d.rep.Trouble, err) }
 
+// rest is the pause of a destination after failures.
 type rest struct {
 	until time.Time
 	fails int
@@ -124,6 +125,7 @@ func (d *Deltas) restFor(fails int) time.Duration {
 	return retry.Policy{First: d.pace.rest, Longest: maxRest}.Wait(fails + 1)
 }
 
+// awake returns the destinations that are not paused after a failure.
 func (d *Deltas) awake() []pipeline.Destination {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -134,6 +136,7 @@ func (d *Deltas) awake() []pipeline.Destination {
 	})
 }
 
+// met notes whether an operation of a destination has failed. After a failure, the destination is paused.
 func (d *Deltas) met(dest string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -164,6 +167,7 @@ var errNoAnswer = errors.New("too slow: the other destinations did not wait")
 // errIdle means that there was nothing to do, so the destination's health is still unknown.
 var errIdle = errors.New("nothing to do")
 
+// each calls do for every destination that is not paused, concurrently.
 func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest pipeline.Destination) error) error {
 	dests := d.awake()
 	errs := make([]error, len(dests))

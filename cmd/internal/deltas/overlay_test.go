@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
+// midway calls f at the nth request of a pass, when deltas may commit between the pass's commits.
 func (r *deltaRig) midway(n int, f func()) {
 	asked := 0
 	r.model.between = func() {

@@ -52,8 +52,8 @@ func TestDeltasOweAWholeReading(t *testing.T) {
 	}
 }
 
-// A reading that is refused because another run is under way is requested again at the same interval. The intervals grow
-// only between readings that took place.
+// A reading that is refused because another run is under way is requested again at the same interval. The intervals
+// grow only between readings that took place.
 func TestDeltasRefusedRefresh(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)

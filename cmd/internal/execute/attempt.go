@@ -72,8 +72,8 @@ func putOff(ctx context.Context, r pipeline.Report, err error) bool {
 	return errors.Is(context.Cause(ctx), fleet.ErrPutOff) && (err != nil || r.Status != pipeline.StatusComplete)
 }
 
-// leased opens the source and the destinations of a job, and reads its streams under the lease of its pipeline and source.
-// Errors of single streams are in the report. // Invariant 13
+// leased opens the source and the destinations of a job, and reads its streams under the lease of its pipeline and
+// source. Errors of single streams are in the report. // Invariant 13
 func (x *Executor) leased(ctx context.Context, j job) (report pipeline.Report, err error) {
 	p := j.pipeline
 	defer func() {

@@ -30,8 +30,8 @@ func Forecast(r *open.Run, past history.PastRuns, sizes Sizes, deadline time.Dur
 	})
 }
 
-// forecastFromHistory returns the forecast of a run, based on the history in a destination. It returns nil if the history
-// cannot be read, or if nothing is known about more than a tenth of the streams.
+// forecastFromHistory returns the forecast of a run, based on the history in a destination. It returns nil if the
+// history cannot be read, or if nothing is known about more than a tenth of the streams.
 func forecastFromHistory(ctx context.Context, r *open.Run, d load.Destination) *forecast.Forecast {
 	past, err := history.ReadPastRuns(ctx, d, r.Pipeline.Name)
 	if err != nil {

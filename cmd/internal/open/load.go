@@ -200,8 +200,8 @@ func (o *Opener) Choose(c *config.Config, p config.Pipeline, only []string) ([]c
 	return streams, nil
 }
 
-// maskKey returns the mask key that is stored in the state folder or the state database, and where it is stored. If there
-// is none, maskKey creates it, and made is true.
+// maskKey returns the mask key that is stored in the state folder or the state database, and where it is stored. If
+// there is none, maskKey creates it, and made is true.
 func (o *Opener) maskKey(c *config.Config) (key string, made bool, where string, err error) {
 	if c.State.Dir != "" {
 		where = filepath.Join(c.State.Dir, "mask.key")

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// lockWait is how long a process waits for the lock of a pipeline. It is longer than the moments for which a daemon takes
-// the lock to apply webhook events.
+// lockWait is how long a process waits for the lock of a pipeline. It is longer than the moments for which a daemon
+// takes the lock to apply webhook events.
 const lockWait = 3 * time.Second
 
 // LockPipeline takes the lease of a pipeline, or of one of its sources. The parameter key is a [config.Pipeline.Key].
@@ -108,8 +108,8 @@ func (h *PipelineLocks) of(name string) *heldLock {
 	return h.locks[name]
 }
 
-// StreamLocks returns the locks of a pipeline's streams. With them, a run and the application of webhook events do not commit
-// to a stream at the same time.
+// StreamLocks returns the locks of a pipeline's streams. With them, a run and the application of webhook events do not
+// commit to a stream at the same time.
 func (h *PipelineLocks) StreamLocks(name string) *overlay.Locks {
 	h.mu.Lock()
 	defer h.mu.Unlock()

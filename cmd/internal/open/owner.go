@@ -94,8 +94,8 @@ func ownerOf(ctx context.Context, s state.Store, note string) (of Owner, text []
 	return of, text, nil
 }
 
-// checkHost returns an error if another host owns the path of a destination. On this host, the same path is another file
-// or folder. // Invariant 13
+// checkHost returns an error if another host owns the path of a destination. On this host, the same path is another
+// file or folder. // Invariant 13
 func (o *Opener) checkHost(ctx context.Context, c *config.Config, d config.Destination) error {
 	note := o.ownerNote(c, d)
 	if note == "" {

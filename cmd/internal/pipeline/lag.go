@@ -67,6 +67,7 @@ func (k *destinationRun) reopen(ctx context.Context, st *streamRun) {
 	}
 }
 
+// lasting reports whether a second attempt in the same run would fail in the same way.
 func lasting(err error) bool {
 	return errors.Is(err, load.ErrForeignChange) || errors.Is(err, state.ErrMoved) || errors.Is(err, state.ErrLocked)
 }
@@ -107,6 +108,7 @@ func (k *destinationRun) rejoin(ctx context.Context, st *streamRun) {
 	}
 }
 
+// behind gives the status lagging to a failed destination if another destination has loaded the stream.
 func behind(destinations []*destinationRun, reports []StreamReport) {
 	for i := range reports {
 		for _, other := range reports {

@@ -155,6 +155,7 @@ func (k *destinationRun) wasDone(pos cursor.Position) {
 	k.report.Done, _ = time.Parse(time.RFC3339, pos.DoneAt)
 }
 
+// owes reports whether a webhook event requires that the whole stream is read.
 func (k *destinationRun) owes() bool {
 	a, err := k.main.Applied()
 	return err == nil && a.Refresh > 0

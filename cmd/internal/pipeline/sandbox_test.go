@@ -231,8 +231,8 @@ func TestSandboxDrift(t *testing.T) {
 		rep, err := p.run(context.Background())
 		require.NoError(t, err)
 		for _, s := range rep.Streams {
-			// An inserted row may push all rows of a short page to the next page. That looks like a list that repeats its
-			// pages, which is an error. So StatusFailed is allowed.
+			// An inserted row may push all rows of a short page to the next page. That looks like a list that repeats
+			// its pages, which is an error. So StatusFailed is allowed.
 			require.Contains(t, []Status{StatusComplete, StatusHeld, StatusFailed}, s.Status, "%v", s.Err)
 			require.Zero(t, p.falsely(s.Stream, s.Table), "existing rows of %s that were marked as deleted", s.Stream)
 		}

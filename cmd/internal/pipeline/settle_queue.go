@@ -84,8 +84,8 @@ func (s *slot) unfinish(destination string) {
 	delete(s.finished, destination)
 }
 
-// take takes the slot, unless the stream has it. The stream must hold no bytes of the budget: streams with slots may wait
-// for these bytes. // Invariant 15
+// take takes the slot, unless the stream has it. The stream must hold no bytes of the budget: streams with slots may
+// wait for these bytes. // Invariant 15
 func (s *slot) take(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

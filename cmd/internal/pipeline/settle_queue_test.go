@@ -90,8 +90,8 @@ func (r *rig) moveCursor(ctx context.Context, stream string, change func(*cursor
 	require.NoError(r.t, tx.Commit(ctx, pos.Encode()))
 }
 
-// If another process moves the cursor after the survey, the stream begins again from the new cursor. But if that process
-// has made a pass, the stream fails: rows of that pass would count as rows of this one. Invariant 13
+// If another process moves the cursor after the survey, the stream begins again from the new cursor. But if that
+// process has made a pass, the stream fails: rows of that pass would count as rows of this one. Invariant 13
 func TestCursorMovesAfterTheSurvey(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*cursor.Position)
@@ -170,7 +170,8 @@ func TestChildOfAFailedSettlementIsUnproven(t *testing.T) {
 	}
 }
 
-// A stream whose commit failed is read again for the destination. Its child streams still wait for the other destination.
+// A stream whose commit failed is read again for the destination. Its child streams still wait for the other
+// destination.
 func TestFailedSettlementIsNoSecondDestination(t *testing.T) {
 	ended := 0
 	s := newSettleQueue(t.Context(), 1).slot(t.Context(), func() { ended++ })

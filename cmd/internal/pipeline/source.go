@@ -11,8 +11,8 @@ import (
 
 // Negotiator is implemented by sources that can probe how an endpoint answers, such as *extract.Client.
 type Negotiator interface {
-	// Negotiate probes the endpoint of s before a pass, and returns what it found out. If it cannot find out how to read
-	// the list, the error says why, and the Convention has only the number of requests.
+	// Negotiate probes the endpoint of s before a pass, and returns what it found out. If it cannot find out how to
+	// read the list, the error says why, and the Convention has only the number of requests.
 	Negotiate(ctx context.Context, s schemas.Stream) (extract.Convention, error)
 }
 

@@ -39,7 +39,8 @@ var pastColumns = map[string][]string{
 	load.Runs.Name:         {"pipeline", "run", "started_at", "ended_at", "status", "counts"},
 }
 
-// ownTables returns what the survey reads of penstock's own tables. If past is true, it also reads what a forecast needs.
+// ownTables returns what the survey reads of penstock's own tables. If past is true, it also reads what a forecast
+// needs.
 func (s *surveyedDestination) ownTables(past bool) (all []load.SurveyedOwn) {
 	s.own = map[string]*ownRows{
 		load.Conventions.Name: {columns: conventionColumns}, load.Rejects.Name: {columns: reject.OpenColumns()}, load.Parents.Name: {columns: parents.StoredColumns()},
@@ -79,8 +80,8 @@ func stored(d load.Destination) load.Destination {
 // storedOf is a surveyed destination that has rows of penstock's own tables from the survey.
 type storedOf struct{ *surveyedDestination }
 
-// Scan implements [load.Destination], but may leave out rows: see [load.SurveyedOwn]. If columns is nil, it may leave out
-// columns.
+// Scan implements [load.Destination], but may leave out rows: see [load.SurveyedOwn]. If columns is nil, it may leave
+// out columns.
 func (s storedOf) Scan(ctx context.Context, table string, columns []string, visit func(arrow.RecordBatch) error) error {
 	o := s.ownOf(table)
 	if o == nil || columns != nil && !slices.Equal(columns, o.columns) {

@@ -113,9 +113,10 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject.Row) (*refitt
 	return out, nil
 }
 
-// later returns, for the records in m, the id of the last pass that has written a row with the same key. Usually only
-// passes after the rejecting pass count. If a later pass has read the stream, rows of earlier passes count too. The
-// later pass may have found such a row unchanged, and has not written it then.
+// later finds the rows of the table that have the same key as a record in m, and returns the id of the pass that has
+// written the row. It ignores a row that was written before the record was rejected, because the record is newer. But
+// if a later pass has read the stream, it does not ignore such a row: the later pass may have found the row unchanged,
+// and then has not written it.
 func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refitted) (map[*reject.Row]string, error) {
 	found := map[*reject.Row]string{}
 	asked := map[string][]*reject.Row{}

@@ -21,8 +21,8 @@ func allFit(values arrow.Array, t, was arrow.DataType) bool {
 	return true
 }
 
-// fits reports whether a value, as text or as JSON, could be stored with the type t. It returns false for a type that it
-// does not know.
+// fits reports whether a value, as text or as JSON, could be stored with the type t. It returns false for a type that
+// it does not know.
 func fits(value string, isJSON bool, t arrow.DataType) bool {
 	quoted := isJSON && len(value) > 0 && value[0] == '"'
 	if quoted && json.Unmarshal([]byte(value), &value) != nil {

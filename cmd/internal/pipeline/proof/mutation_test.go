@@ -163,6 +163,7 @@ func withDoubts(visit func(*Table) bool) {
 	})
 }
 
+// broken returns the name of a property that does not hold with these witnesses, doubts and rules; "" if all hold.
 func broken(witnesses []Witness, doubts []Doubt, rules []rule) (name string) {
 	verdicts := verdictProperties
 	if rules != nil {
