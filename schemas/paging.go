@@ -183,8 +183,8 @@ func (v *Vocabulary) HeaderRole(name string) Role { return v.headers[foldHeader(
 
 var folding = strings.NewReplacer("_", "", "-", "", ".", "", ":", "", "$", "", "@", "", "[", "", "]", "", " ", "")
 
-// FoldName returns the common form of the spellings of a name. page[size], page_size, pageSize and $PageSize have the
-// same form, and so do nextLink and @odata.nextLink.
+// FoldName returns the common form of the spellings of a name. For example, page[size], page_size, pageSize and
+// $PageSize have the same form. nextLink and @odata.nextLink also have the same form.
 func FoldName(name string) string {
 	name = folding.Replace(strings.ToLower(name))
 	for _, prefix := range []string{"odata", "hydra", "opensearch"} {

@@ -71,7 +71,7 @@ func TestParentKey(t *testing.T) {
 		out := mustMap(t, s, page)
 		return out.table("/i").own(schemas.ColParent), out.table("")
 	}
-	t.Run("has the key's type", func(t *testing.T) {
+	t.Run("a key of one column keeps its type", func(t *testing.T) {
 		a, _ := child(t, []string{"id"}, `[{"i":[{"a":1}],"id":"x"},{"id":2,"i":[{"a":1}]}]`)
 		require.Equal(t, `"x" "2"`, lines(a))
 		a, _ = child(t, []string{"id"}, `[{"i":[{"a":1}],"id":true},{"id":false,"i":[{"a":1},{}]}]`)
@@ -81,27 +81,27 @@ func TestParentKey(t *testing.T) {
 		a, _ = child(t, []string{"id"}, `[{"i":[{"a":1}],"id":18446744073709551615}]`)
 		require.Equal(t, "18446744073709551615", lines(a))
 	})
-	t.Run("of several columns is a JSON array", func(t *testing.T) {
+	t.Run("a key of several columns becomes a JSON array", func(t *testing.T) {
 		a, _ := child(t, []string{"a", "b__c", "d"}, `[{"a":1,"b":{"c":"x\"y"},"d":"2026-11-20","i":[{"a":1}]}]`)
 		require.Equal(t, `"[1,\"x\\\"y\",\"2026-11-20\"]"`, lines(a))
 	})
-	t.Run("of several columns of any type", func(t *testing.T) {
+	t.Run("a key of several columns of any type", func(t *testing.T) {
 		a, _ := child(t, []string{"a", "b", "c", "d", "e"},
 			`[{"a":1.50,"b":true,"c":"2026-11-20T10:00:00.5Z","d":1e39,"e":18446744073709551615,"i":[{}]}]`)
 		require.Equal(t, `"[1.50,true,\"2026-11-20T10:00:00.5Z\",1e+39,18446744073709551615]"`, lines(a))
 	})
-	t.Run("of a key that is JSON text", func(t *testing.T) {
+	t.Run("a key that is JSON text", func(t *testing.T) {
 		s := schemas.Stream{Table: schemas.Table{Name: "t", Key: []string{"g"}}, Types: map[string]string{"g": "json"}}
 		out := mustMap(t, s, `[{"g":"k","i":[{"t":[{}]}]},{"g":7,"i":[{}]}]`)
 		require.Equal(t, `"\"k\"" "7"`, lines(out.table("/i").own(schemas.ColParent)))
 		require.Equal(t, `"\"k\"/0"`, lines(out.table("/i/t").own(schemas.ColParent)))
 	})
-	t.Run("of a keyless row is its hash and ordinal", func(t *testing.T) {
+	t.Run("a row without a key has its hash and ordinal", func(t *testing.T) {
 		a, root := child(t, nil, `[{"x":1},{"i":[{"a":1}]}]`)
 		hash := strings.Trim(arrowCell(root.own(schemas.ColHash), 1), `"`)
 		require.Equal(t, fmt.Sprintf(`"%s-1"`, hash), lines(a))
 	})
-	t.Run("in the context of a board", func(t *testing.T) {
+	t.Run("a key with a column of the context", func(t *testing.T) {
 		a, _ := child(t, []string{"id", "_context__stage__id"}, `[{"id":5,"i":[{}],"_context":{"stage":{"id":3,"name":"New"}}}]`)
 		require.Equal(t, `"[5,3]"`, lines(a))
 	})

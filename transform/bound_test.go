@@ -118,7 +118,7 @@ func TestRecordWithoutRestKeepsHash(t *testing.T) {
 	}
 	const record = `{"id": 2, "z": { "y": 1 }, "l" : [ {"u": 1}, null ]}`
 	s := bounded(50, 1)
-	// The first record has too many names, so the second one is split at once.
+	// The first record has too many names, so the second record is split directly.
 	anew := mustMap(t, s, `[{"id":1`+nulls.String()+`},`+record+`]`)
 	defer anew.release()
 	require.Equal(t, []string{"", ""}, restOf(anew))
@@ -243,7 +243,7 @@ func TestUnlimitedNamesAreBounded(t *testing.T) {
 	}
 }
 
-// A record that follows a record with a rest is split at once. The hash, rest and rejects of the second record are the
+// A record that follows a record with a rest is split directly. The hash, rest and rejects of the second record are the
 // same as without the first record.
 func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

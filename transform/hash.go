@@ -30,7 +30,7 @@ func (s *sum) write(dst []byte) {
 		dst[i] = alphabet[v&63]
 		v >>= 6
 	}
-	// Four bits of the first word are left. The other eight bits come from the second word.
+	// Four bits of the first word are left. The next eight bits come from the second word.
 	v |= s.mixed >> 56 << 4
 	dst[10] = alphabet[v&63]
 	dst[11] = alphabet[v>>6&63]
@@ -51,7 +51,7 @@ type cut struct {
 
 func (h *recordHash) begin() { h.sum, h.context, h.cuts = sum{}, 0, h.cuts[:0] }
 
-// cut replaces b[begin:end] of the current member with other bytes.
+// cut makes the hash cover other bytes instead of b[begin:end] of the current member.
 func (h *recordHash) cut(begin, end int, with []byte) {
 	h.cuts = append(h.cuts, cut{begin, end, with})
 }

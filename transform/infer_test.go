@@ -58,8 +58,8 @@ func TestQuotedDecimals(t *testing.T) {
 	}
 }
 
-// A decimal column of the destination accepts any number of quoted decimals. Other values widen it and are kept. A
-// text column stays text.
+// A decimal column of the destination accepts quoted decimals, even if there are only few. Other values are kept, and
+// widen the column. A text column stays text.
 func TestQuotedDecimalsOfKnownTable(t *testing.T) {
 	table := func(typ string) schemas.Table {
 		m := NewMapper(keyedStream, testStamp, nil)

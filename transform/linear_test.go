@@ -57,10 +57,10 @@ func FuzzLinear(f *testing.F) {
 	})
 }
 
-// pageOf returns a page with one large record or, if many is true, with many records. The value in a record repeats the
-// parameter before, then has the parameter middle once, and then repeats the parameter after equally often. In each
-// repetition of before, the character # becomes the number of the repetition. If the value begins with a name, pageOf
-// makes it an object.
+// pageOf returns a page with one large record or, if many is true, with many records. The value in a record consists of
+// the parameter before, repeated many times, then the parameter middle, and then the parameter after, repeated as many
+// times. In each repetition of before, the character # becomes the number of the repetition. If the value begins with a
+// name, pageOf makes it an object.
 func pageOf(before, middle, after string, many bool) []byte {
 	depth := linearBytes / (len(before) + len(after))
 	if many {

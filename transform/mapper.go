@@ -1,8 +1,8 @@
 // Package transform converts pages of raw records to Arrow record batches. It usually reads the bytes once, directly
 // into column buffers.
 //
-// A [Mapper] finds the columns of a stream and their types while it reads the records. The types are those of the
-// lattice in package schemas. They depend only on the values, not on their order. Every value is stored exactly. If
+// A [Mapper] finds the columns of a stream and their types while it reads the records. The types belong to the lattice
+// in package schemas. They depend only on the values, not on the order of the values. Every value is stored exactly. If
 // necessary, the type of its column is widened. A value that no column can hold is a [Reject]. Nested objects are
 // flattened. Arrays of objects become rows of child tables. Arrays of scalars are lists. Deeper values, and arrays of
 // mixed values, are stored as JSON text.
@@ -10,7 +10,7 @@
 // A [Shaper] applies the rules of the stream to the columns of the mapper's batches. It filters, masks, drops and
 // renames, and enforces the contract.
 //
-// The package knows neither where pages come from nor where batches go.
+// The package does not know where pages come from or where batches go.
 package transform
 
 import (

@@ -17,9 +17,9 @@ type narrowed struct {
 	minusZeros []int32 // rows in which a negative zero was stored as zero
 }
 
-// narrow stores the values of a column in the type of the destination, if they fit. How a number is spelled, and
-// whether it is quoted, does not matter. So the result does not depend on the type to which other values have widened
-// the column. Invariant 8
+// narrow stores the values of a column in the type of the destination, if they fit. The spelling of a number and its
+// quotes do not matter. So the result does not depend on the type to which other values have widened the column.
+// Invariant 8
 func (w *work) narrow(t *openBatch, st step) narrowed {
 	src := w.view(t, st.column)
 	dst := newVector(w.m.tables.mem, st.known)

@@ -112,7 +112,8 @@ func TestKeyIsFoundByItsColumn(t *testing.T) {
 	}
 }
 
-// A field whose name differs from that of the key only by an accent does not get the name of the key's column.
+// If the name of a field differs from the name of the key only by an accent, the field does not get the name of the
+// key's column.
 func TestKeyKeepsItsColumn(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"codigo"}}}
 	out := mustMap(t, s, `[{"código":"A","codigo":1},{"código":"B","codigo":2}]`)

@@ -77,8 +77,8 @@ func (s *Shaper) Shape(batches []TableBatch) ([]TableBatch, []Reject, error) {
 	return out, indexed(rejects), nil
 }
 
-// Filtered returns how many records the filter has excluded so far. They count as fetched, but neither as stored nor
-// as rejected.
+// Filtered returns how many records the filter has excluded so far. They count as fetched, but they do not count as
+// stored or rejected.
 func (s *Shaper) Filtered() int64 { return s.filtered }
 
 // Rejected returns how many records the contract has excluded so far. [Mapper.Rejected] does not include them.
@@ -115,7 +115,7 @@ type work struct {
 	filtered    int64
 	refused     int64
 	notes       []pendingReject
-	sums        []sum // hashes to add to those of the root table's rows; nil: nothing
+	sums        []sum // hashes to add to the hashes of the root table's rows; nil: none
 	keysChanged bool  // a mask or the contract has changed values of keys
 }
 

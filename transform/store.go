@@ -9,8 +9,8 @@ import (
 )
 
 // store stores the token r.scan.Token in the column of f, and widens the column's type if necessary. A numeric column
-// stores negative zero as zero, and a reject is added. The result is false if the column has become a JSON column. The
-// caller then stores the value. // Invariant 11
+// stores negative zero as zero, and store adds a reject. The result is false if the column has become a JSON column.
+// The caller then stores the value. // Invariant 11
 func (r *reader) store(f *field, row int) bool {
 	c, t := f.column, &r.scan.Token
 	if !c.store(row, t) {
@@ -19,7 +19,7 @@ func (r *reader) store(f *field, row int) bool {
 			return false
 		}
 		if c.kind != kindStale && !c.store(row, t) {
-			// Not reached as long as store and typeOf agree. A text column can hold any scalar.
+			// This code is not reached as long as store and typeOf agree. A text column can hold any scalar.
 			r.tables.widen(c, schemas.Join(c.typ, schemas.Text))
 			c.store(row, t)
 		}

@@ -93,7 +93,7 @@ type vector struct {
 
 	scale  int32 // for decimals: digits after the point
 	whole  int32 // for decimals: digits before the point
-	anyInt bool  // for decimals: every integer fits
+	anyInt bool  // for decimals: any integer is accepted
 
 	scratch           []byte
 	rowHint, byteHint int // sizes of the last batch, used as estimates

@@ -6,10 +6,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A single value can widen the type of a column. A text column must hold every value as the source spelled it, also
-// values that were stored as numbers or instants before. So stored values are not converted. Instead, the mapper
-// keeps the pages of the batch. If a page widens the type of a column with values, the mapper reads all pages again
-// with the new types. This ends, because a type can be widened only a few times.
+// A single value can widen the type of a column. A text column must hold every value as the source spelled it. This
+// includes values that were stored as numbers or instants before. So stored values are not converted. Instead, the
+// mapper keeps the pages of the batch. If a page widens the type of a column with values, the mapper reads all pages
+// again with the new types. This ends, because a type can be widened only a few times.
 
 // change is the state of a column before its type was widened. undo restores it.
 type change struct {

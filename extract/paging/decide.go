@@ -187,7 +187,7 @@ func (p *Progress) unsure() bool {
 	if pagerOf(p.Hint.Type).Traits().Blind {
 		return !p.Settled || p.Announces
 	}
-	return true // the list may have a cursor of another name
+	return true // the list may have a cursor with another name
 }
 
 // Following returns the position after at. It returns false if only the answer for at shows that position.

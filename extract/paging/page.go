@@ -94,7 +94,7 @@ func (page) readsNumber(ctx context.Context, p *Probe, c Candidate) (bool, error
 }
 
 // findBase finds out whether pages are numbered from 0. If they are, page 1 is the second page; otherwise page 1 is the
-// first page. If page 1 is neither, findBase returns an error.
+// first page. If page 1 is not one of these two pages, findBase returns an error.
 func (page) findBase(ctx context.Context, p *Probe, c Candidate) error {
 	one := Position{Kind: KindPage, Param: c.at.Param, At: "1"}
 	st, like, err := p.request(ctx, one)

@@ -132,7 +132,7 @@ type Trial struct {
 	Echoed    bool     // Page states the requested page number, and the first page states another one
 }
 
-// mayBeTwoPages reports whether the list may have two pages, numbered 0 and 1: page 2 was empty.
+// mayBeTwoPages reports whether the list may have only the pages 0 and 1, because page 2 was empty.
 func (t Trial) mayBeTwoPages(p *Probe) bool {
 	at := t.Candidate.at
 	return t.Like == NoRecords && !t.Silent && at.Kind == KindPage && at.At != "1" && p.First.Signals.Page < 0

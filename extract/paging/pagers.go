@@ -5,7 +5,7 @@ import "fmt"
 // pagers are all ways of paging. If several fit, the first one decides.
 var pagers = []Pager{page{}, header{}, offset{}, keyset{}, cursor{}, link{}, token{}, moment{}}
 
-// pagerOf returns the pager of a type. For other types, such as none, it returns one that has no candidates.
+// pagerOf returns the pager of a type. For other types, such as "none", it returns a pager without candidates.
 func pagerOf(name string) Pager {
 	for _, g := range pagers {
 		if g.Type() == name {

@@ -16,7 +16,7 @@ type Probe struct {
 
 	Second   *Page
 	Paging   schemas.Pagination
-	Whole    bool
+	Whole    bool // the first page is the whole list
 	Unproved bool // some parameters could not be tried, and all others returned the same records
 	Counts   bool // the total counts only the records of a page
 	Shrank   bool // smaller pages showed how the list continues
@@ -27,8 +27,8 @@ type Probe struct {
 
 	refused       int      // number of refused parameters that were sent one by one
 	words         []string // words of the last refusal
-	reacted       bool
-	changedToPart bool // the list changed to a part of the first answer
+	reacted       bool     // the server reacted to a paging parameter
+	changedToPart bool     // the list changed to a part of the first answer
 	inBody        bool
 	refusedInBody string // the last parameter that the server refused in the body of a POST
 	lastContent   uint64 // hash of the first page's content at its last reading

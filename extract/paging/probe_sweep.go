@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweep sends all paging parameters at once. If the list returns the same records, it ignores all of them. Then the
-// first page is the whole list, and done is true.
+// sweep sends all paging parameters together. If the list returns the same records, it ignores all of the parameters.
+// Then the first page is the whole list, and done is true.
 func (p *Probe) sweep(ctx context.Context) (done bool, err error) {
 	for _, extra := range p.Everything() {
 		same, err := p.sweepWith(ctx, extra)

@@ -20,7 +20,7 @@ type Continuation struct {
 // Progress is what is known about the paging of a list, and how far the list was read.
 type Progress struct {
 	Hint      schemas.Pagination
-	Settled   bool
+	Settled   bool // an earlier run has read the list with Hint
 	Stated    bool // the user configured the paging, so nothing else is tried
 	Announces bool // other lists of this endpoint announce further pages; this list may have some without announcing them
 	Cautious  bool // likely positions are probed even if a wrong one would be noticed later
@@ -30,10 +30,10 @@ type Progress struct {
 	Last       int64 // number of the last page; 0 if unknown
 	Total      int64 // records in the whole list; -1 if unknown
 	Step       int64 // records on the first page with records; 0 before that page
-	EmptyPages int
+	EmptyPages int   // consecutive empty pages so far
 	offset0    int64 // offset that the first page states; -1 for none
-	Before     int
-	Uneven     bool // records came after a page that was not full
+	Before     int   // records on the last page with records
+	Uneven     bool  // records came after a page that was not full
 }
 
 // within reports whether the position is before the end of the list. It assumes that all pages are as large as the

@@ -21,8 +21,8 @@ func EndStatus(err error) (status int, ok bool) {
 	return e.Status, slices.Contains(some, e.Status)
 }
 
-// Refused reports whether the server rejected the parameters of a probe. Errors about credentials or the rate
-// limit say nothing about the parameters, and neither do temporary failures.
+// Refused reports whether the server rejected the parameters of a probe. Temporary failures, and errors about
+// credentials or the rate limit, say nothing about the parameters.
 func Refused(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	if !ok || e.Status == 0 {

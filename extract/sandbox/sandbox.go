@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Options configure a sandbox. The zero value is that of the demo.
+// Options configure a sandbox. The zero value configures the sandbox of the demo.
 type Options struct {
 	Seed     uint64 // seed of all data; 0 means 1
 	Scale    int    // multiplies the lists that grow with a company; 0 means 1

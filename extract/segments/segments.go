@@ -252,7 +252,7 @@ func (p *Plan) inHole(s *segment, keys []string) bool {
 	return false
 }
 
-// overtake removes each segment that s has passed without reading a key at which that segment continues.
+// overtake removes each later segment that s has passed, if s has not read any key from the requests of that segment.
 func (p *Plan) overtake(s *segment) {
 	for _, t := range slices.Clone(p.segments[slices.Index(p.segments, s)+1:]) {
 		if !t.guess && s.met == "" && t.headX < s.headX {

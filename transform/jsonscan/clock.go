@@ -1,8 +1,8 @@
 package jsonscan
 
 // An instant has exactly the form 2006-01-02T15:04:05[.999999](Z|±07:00). A date has the form 2006-01-02. The day must
-// exist in the calendar, in one of the years 1 to 9999. Everything else is text, for example an instant without a zone,
-// with more than six decimals, with a leap second or with a space for the T.
+// exist in the calendar, in one of the years 1 to 9999. Everything else is text. Examples are an instant without a
+// zone, with more than six decimals, with a leap second, or with a space in place of the T.
 const shortestTime = len("2006-01-02T15:04:05Z")
 
 // LongestTime is the length of the longest instant.

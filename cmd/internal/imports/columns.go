@@ -14,8 +14,8 @@ type layout struct {
 	class   schemas.Class
 }
 
-// layoutOf returns the layout of an operation's answer. If several lists could be the records, it leaves the
-// place open, so that runs detect it: a configured place would have priority over a detected one.
+// layoutOf returns the layout of an operation's answer. If several lists could be the records, layoutOf leaves the
+// place open, and runs detect it. A configured place would have priority over the detected place.
 func layoutOf(o Operation) layout {
 	single := strings.HasSuffix(strings.TrimRight(o.Path, "/"), "}")
 	s := o.Answer

@@ -120,10 +120,10 @@ type definer struct {
 	outcomes []Outcome
 }
 
-// locate decides whether the document describes the platform or another API. The document describes the platform if the
-// options name a surface, or if the base URL is at a configured origin. Without Options.BaseURL, it also does so if at
-// least half of the operations are in the catalogue. locate returns an error for another API without an absolute base
-// URL.
+// locate decides whether the document describes the platform or another API. It is the platform if the options name a
+// surface, or if the base URL is at a configured origin. If Options.BaseURL is empty, it is also the platform if at
+// least half of the operations are in the catalogue. Another API must have an absolute base URL; otherwise, locate
+// returns an error.
 func (f *definer) locate() error {
 	prefix, known := f.common()
 	base := f.base()
@@ -267,8 +267,8 @@ func (f *definer) state(s *Stream, op Operation, l layout) {
 	s.Types, s.Descriptions = columns(l.record, !f.d.Examples)
 }
 
-// detailOf finds the path that reads a single record of the list op, and returns the placeholder of that path: "number"
-// if op is /invoices and there is /invoices/{number}. It returns "" if there is no such path.
+// detailOf finds the path of a single record of the list op, and returns the placeholder in this path. If op is
+// /invoices and the document has /invoices/{number}, it returns "number". If there is no such path, it returns "".
 func (f *definer) detailOf(op Operation) string {
 	for _, other := range f.d.Operations {
 		rest, ok := strings.CutPrefix(other.Path, strings.TrimRight(op.Path, "/")+"/")

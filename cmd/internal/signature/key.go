@@ -24,8 +24,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Key is a secret or a public key that verifies signatures. It is never both. Several keys may be valid at once
-// while a sender changes its key.
+// Key is a secret or a public key that verifies signatures. It is never both. While a sender changes its key, several
+// keys may be valid at the same time.
 type Key struct {
 	Secret    wire.Secret // secret of a MAC
 	PublicKey string      // public key for ed25519, ECDSA or RSA

@@ -12,7 +12,7 @@ import (
 
 func canonical(name string) string { return textproto.CanonicalMIMEHeaderKey(name) }
 
-// Limits that keep learning fast, whatever a sample contains.
+// Limits that keep learning fast for any content of a sample.
 const (
 	maxPlaces  = 6  // maximum number of places that are tried for the time, and for the id
 	maxMembers = 64 // maximum number of members that are read from a body
