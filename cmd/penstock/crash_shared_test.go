@@ -124,7 +124,7 @@ func TestCrashShared(t *testing.T) {
 				continue
 			}
 			require.Zero(t, code, "%s: %s", what, c.out.String())
-			took = time.Since(begin) // depends on how busy the machine is now
+			took = time.Since(begin) // measured in each trial, because it depends on how busy the machine is
 		}
 		for _, timer := range timers {
 			timer.Stop()

@@ -87,12 +87,12 @@ type discovery struct {
 	*app
 	conf  *config.Config
 	flags discoverFlags
-	any   bool         // at least one pipeline has the named streams
-	spent atomic.Int64 // requests
+	any   bool         // whether at least one pipeline has the named streams
+	spent atomic.Int64 // number of requests sent
 
 	mu              sync.Mutex
 	found           map[string]extract.Convention // conventions by source and stream
-	settled, failed int                           // numbers of streams
+	settled, failed int                           // numbers of streams that were learned, and that were not
 }
 
 // pipelines returns the configured pipelines. If no pipeline reads a named stream from the first source, it adds

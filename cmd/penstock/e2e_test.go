@@ -186,7 +186,7 @@ func (p *platform) change(t *testing.T) {
 	t.Helper()
 	for _, c := range []struct {
 		stream         string
-		create, update string // create is a path for POST; update and remove have method and path, %s is the id
+		create, update string // create has the path of a POST; update and remove have a method and a path with %s for the id
 		remove         string
 		body           string
 	}{

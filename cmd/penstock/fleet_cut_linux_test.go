@@ -60,7 +60,7 @@ func (n *isolatedNetwork) restore(t *testing.T) { n.ip(t, "link", "set", n.cable
 
 // on calls f in the network. The processes that f starts and the listeners that f opens belong to the network.
 func (n *isolatedNetwork) on(f func() error) error {
-	runtime.LockOSThread() // network namespaces belong to threads
+	runtime.LockOSThread() // a network namespace is set for one thread
 	home, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
 		return err

@@ -157,7 +157,7 @@ func TestFleetEventsInOrder(t *testing.T) {
 	var trouble error
 	var watching, sending sync.WaitGroup
 	watching.Go(func() { back, trouble = r.watch(stop) })
-	const changes = 20 // between two kills
+	const changes = 20 // number of changes between two kills
 	names := map[string]string{}
 	for n := range (kills + 1) * changes {
 		id := r.ids[rand.N(len(r.ids))]

@@ -121,7 +121,7 @@ func finishInit(ctx context.Context, a *app, p *setup.Prompt, s setup.Setup) err
 	switch {
 	case env != "":
 		if !filepath.IsAbs(env) {
-			env = "./" + env // a shell looks for a bare name in PATH
+			env = "./" + env // without a folder, a shell would search for the file in PATH
 		}
 		next = append(next, "set -a; . "+setup.ShellWord(env)+"; set +a   # in each shell; keep the file out of version control")
 	case len(s.Typed) > 0 || len(s.Lacking()) > 0:

@@ -37,7 +37,7 @@ func (w *worlds) crowd(t *testing.T, url string) {
 // heap returns the bytes of live heap.
 func heap() int64 {
 	runtime.GC()
-	runtime.GC() // the second collection empties pools
+	runtime.GC() // the second collection empties each sync.Pool
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

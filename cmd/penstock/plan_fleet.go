@@ -21,7 +21,7 @@ type fleetFlags struct {
 	workspaces int
 	records    int64 // records of each workspace; 0 means as in the forecast
 	latency    time.Duration
-	fleet      sizing.Fleet // of one worker
+	fleet      sizing.Fleet // one worker, as the flags describe it
 }
 
 // add adds the flags, and returns the names of those that need --fleet.

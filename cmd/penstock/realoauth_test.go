@@ -326,7 +326,7 @@ func realSignOut(t *testing.T, s *authServer) {
 	}
 	text, err := os.ReadFile(h.tokens(t))
 	require.NoError(t, err)
-	_, text, _ = bytes.Cut(text, []byte("\n")) // the first line names the surface and the address that the tokens are for
+	_, text, _ = bytes.Cut(text, []byte("\n")) // the first line has the surface and the address for which the tokens are valid
 	require.NoError(t, json.Unmarshal(text, &kept))
 	require.True(t, s.active(kept.Access))
 

@@ -241,5 +241,5 @@ func failedRejects(a *app, stream, destination, why string) {
 type rejectsJSON[S any] struct {
 	Run      string `json:"run,omitempty"`
 	ExitCode int    `json:"exit_code"`
-	Streams  []S    `json:"streams"` // never null
+	Streams  []S    `json:"streams"` // an empty list, if there are none; never null
 }

@@ -62,7 +62,7 @@ func listRuns(ctx context.Context, a *app, to open.Selection) error {
 	if err != nil && len(l.Runs) == 0 {
 		return err
 	}
-	return errors.Join(l.Answer(maxRuns).Print(a.out, a.form()), err) // what could be read is shown
+	return errors.Join(l.Answer(maxRuns).Print(a.out, a.form()), err) // print the part that could be read
 }
 
 // runParts are the tables that `runs RUN` prints below a run.
@@ -96,7 +96,7 @@ func showRun(ctx context.Context, a *app, to open.Selection, run string) error {
 	case len(l.Runs) == 0:
 		return &failure.Error{Err: fmt.Errorf("no run %s", run), Hint: "`penstock runs` lists them", Code: failure.ExitFailed}
 	}
-	return errors.Join(printRun(a, l, parts), err) // what could be read is shown
+	return errors.Join(printRun(a, l, parts), err) // print the part that could be read
 }
 
 // printRun prints a run and the tables below it.

@@ -216,12 +216,12 @@ func serveSandbox(listen string, o sandbox.Options) (*served, error) {
 	return s, nil
 }
 
-// close gives open requests a moment to finish, then ends them.
+// close lets open requests finish within a second, and then ends them.
 func (s *served) close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := s.server.Shutdown(ctx); err != nil {
-		_ = s.server.Close() // cuts off responses that are still slow
+		_ = s.server.Close() // cuts off responses that are still being sent
 	}
 	for range s.failed { // wait until Serve has returned
 	}

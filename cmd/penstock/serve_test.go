@@ -171,7 +171,7 @@ func TestServeStops(t *testing.T) {
 			code, took := d.end(signal)
 			t.Logf("ended in %s", took.Round(time.Millisecond))
 			if code == -1 && name == "at its start" {
-				return // the signal came before the program had started
+				return // the signal arrived before the program could handle it
 			}
 			require.Equal(t, want, code, d.out)
 			require.Less(t, took, 30*time.Second) // the machine may be busy

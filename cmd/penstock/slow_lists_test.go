@@ -43,7 +43,7 @@ func TestSlowLists(t *testing.T) {
 					page = 1
 				}
 				if again.Load() {
-					time.Sleep(250 * time.Millisecond) // gives all passes time to wait between their commits
+					time.Sleep(250 * time.Millisecond) // so that each pass waits for a page between two commits
 				}
 				var records []string
 				for i := 0; i < rows && page <= pages; i++ {

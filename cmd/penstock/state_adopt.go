@@ -36,7 +36,7 @@ workspace, use state reset instead: the records of that workspace then replace t
   penstock state adopt --to warehouse --stream 'crm.*' --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.to.Sources = true // adoptTables compares the addresses of the sources with those of the tables
+			f.to.Sources = true // adoptTables compares the address of each source with the address stored with its tables
 			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error { return adoptTables(cmd.Context(), a, d, f) })
 		},
 	}

@@ -66,7 +66,7 @@ func printStatus(ctx context.Context, a *app, to open.Selection) error {
 		return errors.Join(out.Print(a.out, a.form()), err)
 	}
 	render.Status(a.out, out, now())
-	return err // what could be read is shown
+	return err // the part that could be read was printed
 }
 
 // streamStatuses returns, for every stream, the time of its cursor, its newest certificate, and why the last run did
@@ -104,7 +104,7 @@ func streamStatuses(ctx context.Context, d *open.Reader) (out render.Answer, err
 		return out, err
 	}
 	for k := range newest {
-		if strings.Contains(k.Stream, " ") { // a backfill has no state row of its own
+		if strings.Contains(k.Stream, " ") { // a backfill has no row of its own in _penstock_state
 			add(k, newest[k].At, nil)
 		}
 	}

@@ -17,8 +17,8 @@ type sourcesShown struct {
 	silent bool
 
 	mu             sync.Mutex
-	total, over    int // all sources, and the sources that have ended
-	short          int // ended, but not complete
+	total, over    int // number of all sources, and of those that have ended
+	short          int // number of sources that have ended, but are not complete
 	rows, requests int
 
 	stop func() // ends the reports; nil before begin

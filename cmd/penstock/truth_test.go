@@ -22,7 +22,7 @@ import (
 // into DuckDB's memory.
 type warehouse struct {
 	db      *sql.DB
-	tables  map[string][]column  // columns by table, without their pointers; stored here because listing them is slow
+	tables  map[string][]column  // columns by table, without their JSON pointers; stored here because it is slow to list them
 	sources map[[2]string]source // by table and column, from _penstock_schema
 }
 

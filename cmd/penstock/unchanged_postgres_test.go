@@ -59,7 +59,7 @@ type serverWork struct {
 func (w serverWork) bounded(t *testing.T, runs, streams int) {
 	t.Helper()
 	const perRun, perSettlement, perStream, perCommit = 30, 9, 1000, 2000
-	settlements := w.commits - 2*runs // the other commits are the beginning and the end of each run
+	settlements := w.commits - 2*runs // a run also commits at its beginning and at its end
 	require.LessOrEqual(t, w.statements, runs*perRun+settlements*perSettlement)
 	require.LessOrEqual(t, w.commits, runs*(5+int(w.took/(5*time.Second))))
 	require.LessOrEqual(t, w.wal, streams*perStream+w.commits*perCommit)

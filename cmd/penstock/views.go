@@ -41,7 +41,7 @@ penstock are replaced, anything else with the same name is not changed.`,
 type viewLine struct {
 	Name  string   `json:"name"`
 	Title string   `json:"title"`
-	State string   `json:"state"` // possible, made, lacking or taken
+	State string   `json:"state"` // possible, made, lacking (a table is missing) or taken (another object has the name)
 	Lacks []string `json:"lacks,omitempty"`
 	SQL   string   `json:"sql,omitempty"`
 }

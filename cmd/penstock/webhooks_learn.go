@@ -86,17 +86,17 @@ func learning(c *config.Config, args []string) (config.Source, error) {
 // learnReport is what `webhooks learn --json` prints.
 type learnReport struct {
 	Source   string `json:"source"`
-	Captured int    `json:"captured"` // deliveries
-	Judged   int    `json:"judged"`   // how many of the captured deliveries have the signature header
-	Bodies   int    `json:"bodies"`   // distinct bodies
-	Tried    int    `json:"tried"`    // schemes that were tried
-	Secret   string `json:"secret"`   // label of the secret that signs
+	Captured int    `json:"captured"` // number of captured deliveries
+	Judged   int    `json:"judged"`   // number of captured deliveries with the signature header
+	Bodies   int    `json:"bodies"`   // number of distinct bodies
+	Tried    int    `json:"tried"`    // number of schemes that were tried
+	Secret   string `json:"secret"`   // label of the secret with which the platform signs
 	Timed    bool   `json:"timed"`    // whether a time is part of what is signed
 	Replays  string `json:"replays"`  // the protection against replays
-	Late     int    `json:"late"`     // deliveries that arrived later than the scheme's time window allows
+	Late     int    `json:"late"`     // number of deliveries that arrived later than the scheme's time window allows
 	Scheme   string `json:"scheme"`   // as YAML
 	Pinned   string `json:"pinned"`   // where the scheme is stored
-	Events   *int   `json:"events"`   // events made from the deliveries; null if serve makes them
+	Events   *int   `json:"events"`   // number of events made from the deliveries; null if serve makes them
 }
 
 // learnScheme finds the scheme, prints it, and stores it after confirmation.

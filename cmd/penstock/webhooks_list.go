@@ -135,7 +135,7 @@ func keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k eventFil
 		}
 	}
 	slices.SortStableFunc(all, func(a, b state.DeadLetter) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
-	all = slices.CompactFunc(all, func(a, b state.DeadLetter) bool { return a.Ordinal == b.Ordinal }) // of an event and its dead letter, the dead letter stays
+	all = slices.CompactFunc(all, func(a, b state.DeadLetter) bool { return a.Ordinal == b.Ordinal }) // if an event is in the list twice, keep its dead letter
 	all = slices.DeleteFunc(all, func(l state.DeadLetter) bool {
 		return k.to > 0 && l.Ordinal > k.to || k.id != "" && l.ID != k.id
 	})
