@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// timed is a list that continues after the key of its last record, as keyed is. The keys are texts that begin with a
-// time.
+// timed is a list like keyed: a page continues after the key of the last record. But the keys are texts that begin with
+// a time.
 type timed struct {
 	keys  []string // in order
 	falls bool

@@ -41,7 +41,7 @@ func TestTokenEndpointIsWaitedFor(t *testing.T) {
 			require.Equal(t, 2, after-before, "one failed, one returned the token")
 			st, err := k.State()
 			require.NoError(t, err)
-			require.Zero(t, st.Failing, "it is over")
+			require.Zero(t, st.Failing, "the outage is over")
 		})
 	}
 }

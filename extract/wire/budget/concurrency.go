@@ -37,7 +37,7 @@ type concurrency struct {
 	retry  instant // when the next change may be tried
 
 	now     int           // the newest result of most
-	size    int           // the field now at the beginning of this round
+	size    int           // value of the field now when this round began
 	answers int           // answers in this round
 	full    int           // how many of these answers arrived while about size requests were in flight
 	sum     time.Duration // sum of the times of at most size answers whose requests were sent with this bound

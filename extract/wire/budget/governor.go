@@ -5,6 +5,14 @@
 // ([Governor.ShareLedger]). The algorithm is the same in all three cases. [golang.org/x/time/rate] spaces the requests
 // evenly. A governor also counts the requests that the server may still count, and sends no request that would exceed
 // the limit of a window.
+//
+// The package uses these words:
+//   - The window is the period of a limit, for example a minute. A request counts in the window that follows it.
+//   - The guard is extra time for which a request counts, because it may arrive late.
+//   - The gate is open while requests may be sent. It closes when the server refuses requests or fails.
+//   - An instant is a time on the record's clock.
+//   - A member is a governor that shares the record.
+//   - An exchange with a database carries a governor's reports, and may bring a lease of grants.
 package budget
 
 import (
@@ -223,10 +231,10 @@ func (g *Governor) reserve(r *record, now instant, maxWait time.Duration) (*gran
 	return nil, wait, nil
 }
 
-// probeDelay returns how long a request must still wait after the gate has opened. While no answer shows that the
-// server works again, it waits for the requests that this process has in flight: requests from before the gate closed,
-// and the first request after the gate opened. It waits for at most probeWait. [record.reserve] makes the requests of
-// all processes wait for the first one of them. The caller holds g.mu.
+// probeDelay returns how long a request must still wait after the gate has opened. One request goes first. The others
+// wait for its answer, and for the answers to requests from before the gate closed. They wait for at most probeWait.
+// This method is for the requests of this process. [record.reserve] does the same for the requests of all processes.
+// The caller holds g.mu.
 func (g *Governor) probeDelay(r *record, now instant) time.Duration {
 	if !r.gate.probing || g.inFlight == 0 {
 		return 0

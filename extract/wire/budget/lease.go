@@ -31,7 +31,7 @@ type lease struct {
 
 // need records how many grants a member needs. This is also a sign of life of the member.
 //
-// A member that does not need as many grants as possible sends a request only now and then. Each request would wait for
+// A member that does not use most of its grants sends a request only now and then. Each request would have to wait for
 // the instant of the next grant. So the grants of such a member are loose: the member may use a grant until the instant
 // of its next grant. A request that is sent later than planned may fall into a later window. So each member with loose
 // grants may add one request to a window, and the record plans one request less for each of them. // Invariant 4
@@ -225,7 +225,7 @@ func (r *record) dropUnleased(until instant) {
 // could use those.
 func (r *record) takeUnleased(n int, from, until instant) (taken []grant) {
 	left := r.unleased[:0]
-	step := until.sub(from) * 95 / 100 / time.Duration(n) // 5 % closer, because other members have taken some
+	step := until.sub(from) * 95 / 100 / time.Duration(n) // a little shorter, because other members have taken some of the requests
 	next := from
 	for _, g := range r.unleased {
 		if g.at < next {
@@ -240,9 +240,9 @@ func (r *record) takeUnleased(n int, from, until instant) (taken []grant) {
 }
 
 // share returns how many grants a member may lease between two instants. A member that needs less than an equal part
-// gets what it needs. The other members share the rest equally. If all get what they need, all share the rest equally,
-// because needs may grow. The argument fresh has the requests that were reserved just now. Other members have already
-// leased their share of the requests before these.
+// gets what it needs. The other members share the rest equally. If all members get what they need, they share equally
+// what remains, because needs may grow. The argument fresh has the requests that were reserved just now. Other members
+// have already leased their share of the requests before these.
 func (r *record) share(id uint64, from, until instant, fresh []grant, now instant) int {
 	n, window := r.allowed()
 	span := until.sub(from)

@@ -171,8 +171,8 @@ func (c *limitEstimate) refused(now instant, retryAfter time.Duration, stated Ra
 	case retryAfter > 2*time.Second && (!c.known() || c.windowGuessed && window > c.rate.Window) && stated.Limit > 0:
 		c.learn(Rate{Limit: stated.Limit, Window: max(window, stated.Window)})
 	case retryAfter > 2*time.Second && window > c.rate.Window && similar(taken, before):
-		// The server has twice accepted about as many requests before a 429. So this number is its limit for this
-		// window.
+		// The server has twice accepted about the same number of requests before a 429. So this number is its limit for
+		// this window.
 		c.learn(Rate{Limit: min(taken, before), Window: window})
 		c.guessed = true
 	case c.known():

@@ -127,7 +127,7 @@ func (r *record) noting(planned, now instant) instant {
 	return planned.add(late + guard)
 }
 
-// release removes a request that was not sent from the counts.
+// release takes a request out of the counts, because it was not sent.
 func (r *record) release(noted instant) {
 	r.window.drop(noted)
 	r.sent -= min(r.sent, 1)

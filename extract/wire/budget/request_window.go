@@ -35,14 +35,14 @@ type requestWindow struct {
 	counts [buckets]uint32
 
 	answers  int64
-	fastest  time.Duration // fastest answer since the last fastSpan began; the field previous is for the fastSpan before
-	previous time.Duration
+	fastest  time.Duration // fastest answer since the current fastSpan began
+	previous time.Duration // fastest answer of the fastSpan before
 	slowest  time.Duration // slowest answer; when a fastSpan begins, it moves halfway to the newest answer
 	seen     int64         // number of answers, halved when a fastSpan begins
 	spanEnds instant
 	guard    time.Duration // mean guard, a moving average
 	maxGuard time.Duration // longest guard; a value below meanGuard counts as meanGuard
-	mean     time.Duration // how long the mean guard may be, if this is more than meanGuard
+	mean     time.Duration // longest allowed mean of the guards; a value below meanGuard counts as meanGuard
 	refused  instant       // when a request was last refused while guards were shortened
 }
 
