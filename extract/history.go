@@ -80,8 +80,8 @@ func wholeNumber(v string) (*big.Int, bool) {
 	return n.Num(), true
 }
 
-// evidence finds two rows that show that the latest change comes first. In the list, the row edited comes before the
-// row other. The row edited was created before other, and changed after other.
+// evidence looks for proof that the list has the latest change first. The proof is two rows. In the list, the row
+// edited comes before the row other. But edited was created before other, and changed after other.
 func (h history) evidence(rows []records.Row) (edited, other records.Row) {
 	all := h.events(rows)
 	for j, o := range all {

@@ -132,7 +132,7 @@ type End struct {
 type ParentList struct {
 	End      End
 	Records  int64 // number of records read
-	Repeats  int64 // records that came before
+	Repeats  int64 // how many records came again
 	Repeated bool  // a second reading found the same records
 }
 

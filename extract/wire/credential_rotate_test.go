@@ -46,7 +46,7 @@ func TestRotating(t *testing.T) {
 		_, err = renew("new")
 		require.ErrorIs(t, err, ErrNotRenewable)
 		require.ErrorContains(t, err, "vault is sealed")
-		require.Equal(t, Bearer("x"), Rotating("x", nil), "control: a token from a file stays the same")
+		require.Equal(t, Bearer("x"), Rotating("x", nil), "a token that cannot be read again never changes")
 	})
 }
 

@@ -7,8 +7,8 @@
 // the limit of a window.
 //
 // The package uses these words:
-//   - The window is the period of a limit, for example a minute. A request counts in the window that follows it.
-//   - The guard is extra time for which a request counts, because it may arrive late.
+//   - The window is the period of a limit, for example a minute. A request counts for one window.
+//   - The guard is extra time for which a request counts, because the request may arrive late at the server.
 //   - The gate is open while requests may be sent. It closes when the server refuses requests or fails.
 //   - An instant is a time on the record's clock.
 //   - A member is a governor that shares the record.
