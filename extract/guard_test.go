@@ -395,7 +395,8 @@ func TestProbe(t *testing.T) {
 	require.True(t, r.end.Reread)
 	require.Equal(t, RuleOnePage, r.end.Rule)
 
-	// If records are added while a list is read, its pages overlap. That is not a repeated page.
+	// If records are added while a list is read, its pages overlap. A page that overlaps another is not a repeated
+	// page.
 	c = serve(t, func(w http.ResponseWriter, r *http.Request) {
 		from := map[int]int{1: 0, 2: 9, 3: 19}[number(r, "page", 1)]
 		if r.URL.Query().Get("page") > "3" {

@@ -64,7 +64,7 @@ func (g *segmented) ends(n int, s paging.Signals) bool {
 	return n == 0 || s.More == paging.No || s.Total >= 0 && int64(n) < g.l.pager.Step
 }
 
-// divide tells the plan which keys the next page has. It removes the records that are also on another page.
+// divide adds the keys of the next page to the plan. It removes the records that are also on another page.
 func (g *segmented) divide(a *answer, at paging.Position) {
 	if g == nil || g.plan.Stopped() || g.l.pager.Hint.Type != "since_id" || at.Kind != paging.KindCursor && at.Kind != paging.KindNone {
 		return

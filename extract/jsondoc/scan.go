@@ -167,6 +167,7 @@ func masks(block *[64]byte) (quotes, slashes, brackets uint64) {
 	return transpose(quotes), slashes, transpose(brackets)
 }
 
+// transpose takes x as a matrix of 8 by 8 bits, and swaps its rows and columns.
 func transpose(x uint64) uint64 {
 	t := (x ^ x>>7) & 0x00aa00aa00aa00aa
 	x ^= t ^ t<<7
@@ -176,6 +177,7 @@ func transpose(x uint64) uint64 {
 	return x ^ t ^ t<<28
 }
 
+// zeroBytes sets the top bit of each byte that is zero in x, and clears all other bits.
 func zeroBytes(x uint64) uint64 { return ^((x&lows + lows) | x | lows) }
 
 // escapes returns a mask of the bytes that a backslash escapes. The result next is 1 if the first byte of the next
@@ -192,8 +194,8 @@ func escapes(slashes, carry uint64) (hidden, next uint64) {
 	return hidden, next
 }
 
-// prefixXor sets each bit to the parity of the bits up to and including it. It turns a mask of quotes into a mask of
-// the bytes in strings, with the opening quotes.
+// prefixXor sets each bit to the parity of the bits up to and including it. So it turns a mask of quotes into a mask of
+// the bytes inside strings. The opening quotes are included.
 func prefixXor(x uint64) uint64 {
 	x ^= x << 1
 	x ^= x << 2

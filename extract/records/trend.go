@@ -15,8 +15,8 @@ const (
 	Falling
 )
 
-// Trend reports whether a field rises or falls from row to row. It returns uneven if it does neither, or if a row
-// lacks the field. It also returns uneven if all values are equal, or if there are fewer than three rows.
+// Trend reports whether a field rises or falls from row to row. It returns Uneven if the field does neither, or if a
+// row lacks the field. It also returns Uneven if all values are equal, or if there are fewer than three rows.
 func Trend(rows []Row, name string) fieldTrend {
 	up, down, moved := true, true, false
 	for i, r := range rows {
