@@ -117,7 +117,7 @@ func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) e
 
 func (x *tx) widenOther(ctx context.Context, d *tableGeneration, source, name string, ours []arrow.Field) error {
 	at := folderIn(d.tables.stream, source)
-	f := newFolder(at, x.lake.storage.store(at), &x.lake.scratch) // not the folder that the lake keeps for that source: a pass of the source may be using it
+	f := newFolder(at, x.lake.storage.store(at), &x.lake.scratch) // a separate folder, because a pass of that source may be using the folder that the lake keeps
 	now, err := f.manifest(ctx)
 	if err != nil || now == nil {
 		return err

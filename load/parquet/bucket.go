@@ -34,7 +34,7 @@ type bucket struct {
 	o       objects.Bucket
 	url     string // for messages, without the prefix: s3://name
 	prefix  string // empty, or ends with a slash
-	scratch string // folder for files before they are uploaded; "": the system's
+	scratch string // folder for files before they are uploaded; "": the system's folder for temporary files
 	step    func(name string) error
 	log     *slog.Logger
 

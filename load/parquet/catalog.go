@@ -50,8 +50,8 @@ type Catalog interface {
 	Close() error
 }
 
-// Names lists the files in a table's folder that readers may still use. The name of a file begins with the number of
-// a commit. Files with a number above Upto may also be in use; Files need not list them.
+// Names lists the files in a table's folder that readers may still use. The name of a file begins with the number of a
+// commit. A file whose number is above Upto may be in use even if the field Files does not list it.
 type Names struct {
 	Files []string
 	Upto  int64

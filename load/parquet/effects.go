@@ -19,7 +19,7 @@ type effects struct {
 	f *family
 
 	batches    []affected
-	duplicates map[uint64][]edit // edits by a number from the row's hash, for records without a key
+	duplicates map[uint64][]edit // edits of records without a key; the map's key is a number made from the row's hash
 }
 
 type affected struct {

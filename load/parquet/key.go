@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// fingerprint is a hash of a row's key; in a table without a key, of the row's hash. Two keys practically never have
-// the same fingerprint.
+// fingerprint is a hash of a row's key. In a table without a key, it is a hash of the row's hash. Two keys practically
+// never have the same fingerprint.
 type fingerprint = xxh3.Uint128
 
 func (t *table) identity() []string {
@@ -109,8 +109,8 @@ func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows
 }
 
 // spellings returns the ways in which a key's value may be written in links. A link may be older than a change of the
-// column's type. So a text that looks like a number or a boolean may have been written without quotes, and a decimal
-// as an integer.
+// column's type. So a text that looks like a number or a boolean may have been written without quotes. A decimal may
+// have been written as an integer.
 func spellings(c arrow.Array, t arrow.DataType, i int) [][]byte {
 	out := [][]byte{values.AppendJSON(nil, c, t, i)}
 	switch c := c.(type) {

@@ -122,9 +122,9 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	return nil
 }
 
-// With a catalog, the newest thinNewest generations stay listed. Of the older ones, one stays for each of thinParts
-// parts of the retention time. Without this limit, a day of webhooks could make ten thousand generations, and every
-// commit would write all of them to the manifest.
+// With a catalog, the newest thinNewest generations stay listed. The retention time is divided into thinParts parts. Of
+// the older generations, only one for each part stays listed. Without this limit, a day of webhooks could make ten
+// thousand generations, and every commit would write all of them to the manifest.
 const (
 	thinNewest = 64
 	thinParts  = 64

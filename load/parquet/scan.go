@@ -90,8 +90,8 @@ func (l *Lake) Path(ctx context.Context, name string) (string, error) {
 	return "", fmt.Errorf("find %s: %w: no table of that name has been loaded", name, fs.ErrNotExist)
 }
 
-// Files returns the files of every table, by the name of the table. For each stream they belong to one generation.
-// The files exist as long as the generation is kept.
+// Files returns the files of every table, by the name of the table. All files of a stream belong to one generation.
+// They exist as long as this generation is kept.
 func (l *Lake) Files(ctx context.Context) (map[string][]string, error) {
 	all, err := l.manifests(ctx)
 	if err != nil {

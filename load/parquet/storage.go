@@ -14,8 +14,8 @@ type storage interface {
 	// others.
 	streams(ctx context.Context, source string) ([]string, error)
 	store(name string) streamStore
-	// pattern returns a file pattern for an internal table. It matches the files in the folder of every stream; if
-	// shared is true, in the folders of every source of each stream.
+	// pattern returns a file pattern for an internal table. It matches the files in the folder of every stream. If shared
+	// is true, it matches the files in the folder of every source of each stream.
 	pattern(table string, shared bool) string
 }
 
@@ -35,8 +35,8 @@ type streamStore interface {
 	// costly reports whether listing all files is so expensive that it is done only once per run.
 	costly() bool
 
-	// live returns the sizes of a table's existing files by their names. It returns nil if the table's folder is
-	// missing; in a bucket, if none of the files exists.
+	// live returns the sizes of a table's existing files by their names. It returns nil if the table's folder is missing.
+	// In a bucket, it returns nil if none of the files exists.
 	live(ctx context.Context, m *manifest, t *table) (map[string]int64, error)
 
 	// open returns an error that wraps fs.ErrNotExist if the file does not exist.

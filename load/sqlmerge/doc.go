@@ -10,7 +10,7 @@
 // order.go keep track of the keys that a pass has read. The SQL of one table is in target.go and family.go.
 //
 // In all SQL of this package, t is a row of a table and s is a row of the status table or of another temporary table.
-// In temporary tables, columns have short names that no source column can hide.
+// The columns of temporary tables have short names, such as k0 for the first column of the key, and h for the hash.
 package sqlmerge
 
 import (

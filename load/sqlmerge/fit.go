@@ -68,7 +68,7 @@ func (f *fitting) fitTable(p *load.Staged) error {
 		return err
 	}
 	if plan.Create = f.c.live[p.Name] == nil; plan.Create {
-		plan.Add = plan.Table.Columns.Fields() // also if a user has dropped the table
+		plan.Add = plan.Table.Columns.Fields() // all columns, because a user may have dropped a table that penstock has recorded
 	}
 	if err := f.c.checkNames(plan); err != nil {
 		return err

@@ -110,13 +110,13 @@ func (c *catalog) checkOwner(ctx context.Context, k state.Key, from state.Cursor
 }
 
 // recordOwner records the owner of the table. It resets the cursor of the stream that owned the table before, so that
-// no transaction of that stream can commit.
+// no open transaction of that stream can commit.
 // Invariant 13
 func (c *catalog) recordOwner(sql *statements, o ownership, k state.Key) error {
 	if o.now == nil {
 		return nil
 	}
-	if err := c.read(sql.ctx, o.table); err != nil { // so that the change is later than all earlier ones
+	if err := c.read(sql.ctx, o.table); err != nil { // reads the earlier changes, because record must choose a later time
 		return err
 	}
 	if err := c.record(sql, []load.Change{o.now.Change(o.table, o.was)}); err != nil {

@@ -213,8 +213,8 @@ func (s *seen) widen(sql *statements, t *target, p load.Plan) error {
 	return s.abandonOrder(sql, t)
 }
 
-// skipUnchanged finds the staged rows that the table already has unchanged. It returns the keys of the other rows,
-// which must be compared, with the columns that a comparison needs. The result is nil if these are all rows.
+// skipUnchanged finds the staged rows that the table already has unchanged. The other rows must be compared. It returns
+// their keys, with the columns that a comparison needs. The result is nil if all staged rows must be compared.
 func (s *seen) skipUnchanged(sql *statements, t *target) (*load.Staged, error) {
 	if s.order.broken {
 		return nil, nil

@@ -58,7 +58,8 @@ func (d *Store) Settle(ctx context.Context, all []load.Settlement, retry func(ct
 	return errs
 }
 
-// mostAlike is a number of streams. If so many fail one after another, the cause probably concerns all streams.
+// mostAlike is the number of consecutive failures after which settleEach stops, because the cause probably concerns all
+// streams.
 const mostAlike = 3
 
 // settleEach commits each settlement in a separate transaction, because a single stream may have caused the error of
@@ -135,8 +136,8 @@ func (d *Store) settleOnce(ctx context.Context, due []settling, errs []error) (e
 	return d.b.Step("committed")
 }
 
-// openOf returns the settlements that no earlier attempt has committed. If an earlier attempt has begun to commit, it
-// waits for the end of that attempt, because it locks the rows of the streams. // Invariants 1, 13
+// openOf returns the settlements that no earlier attempt has committed. It locks the rows of the streams. So if an
+// earlier attempt is still committing, openOf waits for the end of that attempt. // Invariants 1, 13
 func (d *Store) openOf(ctx context.Context, s Session, due []settling, errs []error) (open []settling, err error) {
 	var now map[string]position
 	if slices.ContainsFunc(due, func(x settling) bool { return x.to.sequence > 0 }) {

@@ -166,7 +166,8 @@ func (t Traits) asJSON(expr string) string {
 // sameName reports whether two names mean the same table or column.
 func (t Traits) sameName(a, b string) bool { return a == b || !t.ExactNames && strings.EqualFold(a, b) }
 
-// The constant all is a condition that is true for each row. A column may be named true.
+// The constant all is a condition that is true for each row. It does not use the word true, because a column may have
+// this name.
 const all = "1 = 1"
 
 // rowsSQL returns a FROM item for the rows t of a table, and a WHERE clause that the caller can extend. If the table is

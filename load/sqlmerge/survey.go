@@ -179,8 +179,8 @@ func (d *Store) digests(ctx context.Context, r Reader, c *catalog, streams []loa
 }
 
 // digestSQL returns a query with five columns: the number i, whether the table has a row, the number of its current
-// rows, their digest, and the number of them without a hash. The last three columns are null if the table cannot have a
-// digest.
+// rows, their digest, and the number of current rows without a hash. The last three columns are null if the table
+// cannot have a digest.
 func (d *Store) digestSQL(i int, c *catalog, source string, t schemas.Table) string {
 	from := rowsSQL(d.b, t, source)
 	some := fmt.Sprintf("%d, (SELECT count(*) FROM (SELECT 1 FROM %s LIMIT 1) AS t)", i, from)
