@@ -23,9 +23,10 @@ const (
 	Internal       = "XX000"
 )
 
-// passing lists the codes of errors after which a retry may succeed, or the beginnings of codes. The causes are too
-// many connections, a server that stops or starts, a lost connection, a conflict with another transaction, or a
-// timeout. Internal is for a table that another session changes: see Transient.
+// passing lists error codes, or the first characters of error codes. After these errors, a retry may succeed. The
+// causes are too many connections, a server that stops or starts, a lost connection, a conflict with another
+// transaction, or a timeout. Internal is in the list because of tables that another session changes at the same time:
+// see Transient.
 var passing = []string{"53300", Shutdown, "57P02", "57P03", "57P05", "40001", "40P01", LockTimeout, "08", "25P03", "25P04", Internal}
 
 // Code returns the server's error code, or "" if the error is not from the server.
@@ -57,7 +58,7 @@ func Disconnected(err error) bool {
 	case errors.Is(err, context.Canceled), errors.As(err, &dial) && untrusted(err):
 		return false
 	case c == "" && errors.As(err, &dial):
-		return true // also after the timeout of a connection: a server that is suspended, or behind a broken network
+		return true // even if the cause is a timeout, because the server may be suspended or the network broken
 	case errors.Is(err, context.DeadlineExceeded):
 		return false
 	case c != "":
@@ -69,7 +70,7 @@ func Disconnected(err error) bool {
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || pgconn.SafeToRetry(err)
 }
 
-// refusedTLS is the text of the driver's error for a server without TLS. The error has no type.
+// refusedTLS is the text of the driver's error for a server without TLS. The driver has no type for this error.
 const refusedTLS = "server refused TLS connection"
 
 // untrusted reports whether a connection has failed because of TLS or a certificate. A retry would fail again.
@@ -85,9 +86,9 @@ func untrusted(err error) bool {
 		strings.Contains(err.Error(), refusedTLS)
 }
 
-// Shorten returns err. If err says that connecting to a server has failed, its text becomes short: the driver's text has
-// a line per attempt, for each address, with and without TLS. Only the last line is kept. The text does not contain the
-// password. // Invariant 5
+// Shorten returns err. If err says that connecting to a server has failed, Shorten makes its text short. The driver's
+// text has one line for each attempt: for each address, with and without TLS. Shorten keeps only the last line. The
+// text does not contain the password. // Invariant 5
 func Shorten(err error, server string) error {
 	e, ok := errors.AsType[*pgconn.ConnectError](err)
 	if !ok {
@@ -95,10 +96,10 @@ func Shorten(err error, server string) error {
 	}
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	last := strings.TrimSpace(lines[len(lines)-1])
-	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // the text has user and database, then the cause
+	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // the text has user and database, and after "`: " the cause
 		last = one
 	}
-	if e.Config.Password != "" { // the driver does not write it, but a server may
+	if e.Config.Password != "" { // the driver never writes the password, but a server may
 		last = strings.ReplaceAll(last, e.Config.Password, "[redacted]")
 	}
 	return &connectError{cause: err, text: "connect to " + server + last}

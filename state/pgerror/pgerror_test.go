@@ -39,7 +39,8 @@ func TestTransient(t *testing.T) {
 	}
 }
 
-// TestUntrusted: a server without TLS, and one with an unknown certificate, answer. A retry would fail again.
+// TestUntrusted: one server has no TLS, and another has an unknown certificate. Both answer, so a retry would fail
+// again.
 func TestUntrusted(t *testing.T) {
 	for name, serve := range map[string]func(net.Conn){
 		"no TLS": func(c net.Conn) { _, _ = c.Write([]byte("N")) },
@@ -71,7 +72,8 @@ func TestUntrusted(t *testing.T) {
 	}
 }
 
-// TestShorten checks that the error of a failed connection has one line, and neither the user nor the password.
+// TestShorten checks that the error of a failed connection has one line, and contains neither the user nor the
+// password.
 func TestShorten(t *testing.T) {
 	for _, hosts := range []string{"127.0.0.1:1", "127.0.0.1:1,127.0.0.1:2"} {
 		_, err := pgconn.Connect(t.Context(), "postgres://penny:127.0.0.1@"+hosts+"/books?sslmode=disable")

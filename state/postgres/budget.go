@@ -10,9 +10,10 @@ import (
 )
 
 // ChangeBudget changes the stored budget of a credential under an exclusive lock. It calls the function update with the
-// stored budget, or with nil if there is none, and stores the result. If the result is nil, the stored budget stays as
-// it is. The function update also gets the time of the database's clock, read after the lock was taken. The name must
-// reveal nothing about the credential. ChangeBudget does not retry, because only the caller knows how long it can wait.
+// stored budget, or with nil if there is none, and stores the result. If the result is nil, the stored budget does not
+// change. The function update also gets the time of the database's clock, which is read after the lock was taken. The
+// name must not reveal anything about the credential. ChangeBudget does not retry, because only the caller knows how
+// long it can wait.
 func (s *Store) ChangeBudget(ctx context.Context, name string, update func(at time.Time, kept []byte) ([]byte, error)) error {
 	pool, err := s.ready(ctx)
 	if err != nil {

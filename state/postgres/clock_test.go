@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// The estimate is never ahead, and behind by at most the duration of the quickest answer. The database's clock may
-// have any offset.
+// The estimate is never ahead of the database's clock. It is behind by at most the duration of the quickest answer. The
+// database's clock may differ from this machine's clock by any time.
 func TestClock(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		hours := rapid.IntRange(-12, 12)
@@ -23,7 +23,7 @@ func TestClock(t *testing.T) {
 		apart, set := time.Duration(hours.Draw(r, "apart"))*time.Hour, time.Duration(hours.Draw(r, "set"))*time.Hour
 		synctest.Test(t, func(t *testing.T) {
 			c := clock{base: time.Now()}
-			require.Equal(t, time.Now(), c.now(), "before the first reading")
+			require.Equal(t, time.Now(), c.now(), "before the first reading, this machine's clock is used")
 			quickest := time.Hour
 			for i := 0; i+1 < len(ways); i += 2 {
 				if i >= len(ways)/2 && set != 0 {

@@ -14,9 +14,9 @@ import (
 
 // database is a pool of connections to the database of a store.
 //
-// If the connections go through a pooler, each transaction may get another session. Then no setting may be made for a
-// session, and no prepared statement may be kept in one. So each transaction makes the settings for itself, and each read is
-// a transaction.
+// If the connections go through a pooler, each transaction may get another session of the server. Then a setting for a
+// whole session would have no effect, and a prepared statement would not be found again. So each transaction makes the
+// settings for itself, and each read is a transaction.
 type database struct {
 	*pgxpool.Pool
 	begin string // statements that begin a transaction with its settings; "" if the sessions have the settings
@@ -29,7 +29,7 @@ const (
 	mostConnections  = 10
 )
 
-// querier runs queries: in a transaction, or each query for itself.
+// querier runs queries, either in a transaction or each query outside of one.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
@@ -40,7 +40,7 @@ func (d *database) Begin(ctx context.Context) (pgx.Tx, error) {
 	return d.BeginTx(ctx, pgx.TxOptions{BeginQuery: d.begin})
 }
 
-// view calls the function do, which only reads.
+// view calls the function do, which may only read.
 func (d *database) view(ctx context.Context, do func(querier) error) error {
 	if d.begin == "" {
 		return do(d.Pool)
@@ -86,7 +86,7 @@ func (o Options) settings(schema string) [][2]string {
 	}
 }
 
-// isolation lets a transaction that waited for a row see the new version of the row.
+// With this isolation level, a transaction that has waited for a row sees the new version of the row.
 const isolation = "read committed"
 
 // open opens the database. It makes one connection, to find out whether there is a pooler.
@@ -101,7 +101,8 @@ func (o Options) open(ctx context.Context) (*database, string, error) {
 	case err != nil:
 		return nil, "", err
 	case pooled:
-		// The driver describes a statement once for each connection to the pooler, and prepares it without a name.
+		// In this mode, the driver asks for the types of a statement once per connection, and prepares the statement
+		// without a name.
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		d.begin = "BEGIN ISOLATION LEVEL " + isolation + "; " + setLocal(o.settings(schema))
 	default:
@@ -124,8 +125,9 @@ func setLocal(settings [][2]string) string {
 	return "SELECT " + strings.Join(calls, ", ")
 }
 
-// behindPooler reports whether the connections go through a pooler. Then a connection reports another process id than its
-// session on the server. A pooler in session mode cannot be distinguished from one in transaction mode.
+// behindPooler reports whether the connections go through a pooler. It compares the process id of the connection with
+// the process id of its session on the server, which differ behind a pooler. It cannot distinguish a pooler in session
+// mode from one in transaction mode.
 func behindPooler(ctx context.Context, c *pgx.ConnConfig) (bool, error) {
 	conn, err := pgconn.ConnectConfig(ctx, &c.Config)
 	if err != nil {

@@ -18,11 +18,11 @@ import (
 
 var steps = []string{"begun", "changed", "committed"}
 
-// The server is killed at each step of an operation. An acknowledged event is stored. An event that was not
-// acknowledged is stored at most once. A unit, a slot and a lease have one owner. // Invariant 3
+// The server is killed at each step of an operation. Afterwards, an acknowledged event must be stored. An event that
+// was not acknowledged must be stored at most once. A unit, a slot and a lease must have one owner. // Invariant 3
 func TestServerKilledAtEveryStep(t *testing.T) {
 	if testing.Short() {
-		t.Skip("starts a server again and again")
+		t.Skip("restarts a server many times")
 	}
 	server := pgtest.Start(t, "fsync=on", "full_page_writes=on")
 	url := in(t, server.URL())
@@ -105,10 +105,10 @@ func slotOnce(t *testing.T, j state.Journal, step string, arm func()) {
 	arm()
 	slots, err := j.AddSlots(ctx, step, due, []state.SlotRecord{{Due: due, State: state.SlotWaiting}})
 	require.NoError(t, err)
-	require.Len(t, slots, 1, "the process that added it knows, although the answer was lost")
+	require.Len(t, slots, 1, "the process knows that it has added the slot, although the answer was lost")
 }
 
-// A process that was suspended has lost its lease, and its writes are refused. // Invariant 13
+// A process was suspended. Meanwhile it has lost its lease, so its writes are refused. // Invariant 13
 func TestFrozenHolder(t *testing.T) {
 	server := pgtest.Start(t)
 	o := Options{URL: in(t, server.URL()), Keys: key(t)}
@@ -119,7 +119,7 @@ func TestFrozenHolder(t *testing.T) {
 	l, err := frozen.Lock(t.Context(), 0)
 	require.NoError(t, err)
 	require.NoError(t, frozen.SetSecret([]byte("old")))
-	_, err = a.db.Exec(t.Context(), "UPDATE leases SET until = clock_timestamp()") // as if the lease had expired
+	_, err = a.db.Exec(t.Context(), "UPDATE leases SET until = clock_timestamp()") // make the lease expire now
 	require.NoError(t, err)
 	heir := b.Vault().Entry("token")
 	next, err := heir.Lock(t.Context(), time.Minute)
@@ -137,7 +137,7 @@ func TestFrozenHolder(t *testing.T) {
 	require.NoError(t, next.Release())
 }
 
-// No secret is in plain text in the database or in an error. // Invariant 5
+// No secret may be in plain text in the database or in an error. // Invariant 5
 func TestNoClearText(t *testing.T) {
 	server := pgtest.Start(t)
 	url := in(t, server.URL())
@@ -162,7 +162,7 @@ func TestNoClearText(t *testing.T) {
 	_, err = none.Vault().Entry("token").Lock(t.Context(), 0)
 	require.ErrorIs(t, err, ErrNoKey)
 
-	require.ErrorIs(t, entry.Remove(), state.ErrLocked, "the lock is not held")
+	require.ErrorIs(t, entry.Remove(), state.ErrLocked, "the caller does not hold the lock of the entry")
 	l, err = entry.Lock(t.Context(), 0)
 	require.NoError(t, err)
 	require.NoError(t, entry.SetNote([]byte("note")))
@@ -176,7 +176,7 @@ func TestNoClearText(t *testing.T) {
 	require.Equal(t, "note", string(text))
 	var left int
 	require.NoError(t, s.db.QueryRow(t.Context(), "SELECT count(secret) FROM secrets").Scan(&left))
-	require.Zero(t, left, "the database has nothing of it")
+	require.Zero(t, left, "after Remove, the database has no part of the secret")
 
 	for _, at := range []string{"postgres://u:hushhush@127.0.0.1:1/x?sslmode=disable", "postgres://u:hushhush@:x:1/%zz"} {
 		away := New(Options{URL: at})
@@ -219,8 +219,8 @@ func BenchmarkInboxAppend(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
 }
 
-// The owner of the database replaces the secret of one entry: first by the secret of another entry, then by a text that
-// names no entry. Neither is used. // Invariant 10
+// The owner of the database replaces the secret of one entry, first by the secret of another entry, and then by a text
+// that names no entry. Neither of the two may be used. // Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	server := pgtest.Start(t)
 	o := Options{URL: in(t, server.URL()), Keys: key(t)}

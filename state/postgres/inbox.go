@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// inbox is the inbox of all processes that share the database. A process that assigns ordinals locks the row of the
-// table inbox until its commit. So events become visible in the order of their ordinals.
+// inbox is the inbox of all processes that share the database. To assign ordinals, a process locks the row of the table
+// inbox until its commit. So events become visible in the order of their ordinals.
 type inbox struct {
 	s     *Store
 	quota int64
@@ -46,7 +46,7 @@ func (s *Store) openInbox(ctx context.Context, o state.InboxOptions) (*inbox, er
 	return b, nil
 }
 
-// ReadInbox implements [state.Store]. The inbox exists since the first migration.
+// ReadInbox implements [state.Store]. The first migration creates the inbox, so it always exists.
 func (s *Store) ReadInbox(ctx context.Context) (state.Inbox, error) {
 	b, err := s.openInbox(ctx, state.InboxOptions{})
 	if err != nil {
@@ -70,6 +70,6 @@ func (b *inbox) Append(ctx context.Context, e state.Event) (state.Appended, erro
 	return b.groups.Append(ctx, e)
 }
 
-// today is the number of days since 1970 by the database's clock. If each host used its own clock, one wrong clock
-// would make all hosts forget the ids of deliveries.
+// today is the number of days since 1970 by the database's clock. Hosts do not use their own clocks for this, because
+// one wrong clock would make all hosts forget the ids of deliveries.
 const today = "floor(extract(epoch FROM now()) / 86400)::integer"

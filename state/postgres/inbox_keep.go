@@ -136,7 +136,7 @@ func (b *inbox) Capture(ctx context.Context, e state.Event) error {
 		return fmt.Errorf("capture delivery: encode header: %w", err)
 	}
 	err = b.change(ctx, b.s.changeOnce, func(tx pgx.Tx) error {
-		// Captures are counted, so only one transaction at a time may store one.
+		// The number of captures is limited, so only one transaction at a time may count them and store another.
 		if _, err := tx.Exec(ctx, "SELECT FROM inbox FOR UPDATE"); err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// commit stores a group in one transaction. It does not retry a commit whose answer was lost. Instead, the platform
-// sends the deliveries again, and the inbox recognizes those that it has stored. Invariant 3
+// commit stores a group in one transaction. If the answer to the commit is lost, it does not retry. Instead, the
+// platform sends the deliveries again, and the inbox recognizes those that it has already stored. Invariant 3
 func (b *inbox) commit(group []*state.Delivery) {
 	// The group is written even if the callers stop waiting.
 	ctx, cancel := context.WithTimeout(context.Background(), 2*reconnect.Total)

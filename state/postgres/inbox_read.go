@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Limits of one call of Events: its bytes, bodies and headers, and its events per query. // Invariant 6
+// Limits of one call of Events: the bytes of bodies and headers, and the events per query. // Invariant 6
 const (
 	eventsBytes = 16 << 20
 	eventsPage  = 64

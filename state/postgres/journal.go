@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// journal is the journal of all daemons that share the database. A slot belongs to the process that added it. If that
-// process stops renewing its entry in the table processes, another process may take over its slots.
+// journal is the journal of all daemons that share the database. A slot belongs to the process that has added it. Each
+// process regularly renews its entry in the table processes. If it stops, another process may take over its slots.
 type journal struct {
 	s       *Store
 	process string
@@ -23,7 +23,7 @@ type journal struct {
 
 var _ state.Journal = (*journal)(nil)
 
-// A process counts as alive for processLife after it has renewed its entry. It renews the entry every processBeat.
+// A process renews its entry every processBeat. For processLife after a renewal, it counts as alive.
 const (
 	processLife = 30 * time.Second
 	processBeat = 5 * time.Second

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// journalReader reads the journal. It belongs to no process.
+// journalReader reads the journal. It needs no entry in the table processes.
 type journalReader struct{ journal }
 
 // Close implements [state.JournalReader].
@@ -48,8 +48,8 @@ func (j *journal) keepRun(ctx context.Context, tx pgx.Tx, r state.RunRecord, ove
 			WHERE $12 OR runs.owner = excluded.owner`,
 		r.Pipeline, r.Run, r.Cause, nullTime(r.Due), nullTime(r.Started), nullTime(r.Ended), r.Status, short(r.Error), blob(r.Report), log, j.process, overwrite)
 	if err == nil {
-		// As an array, the list of runs to delete is computed once. As a subquery, it would be computed for each row if
-		// the table has no statistics.
+		// With an array, the server computes the list of runs to delete only once. With a subquery, it would compute
+		// the list for each row if the table has no statistics.
 		_, err = tx.Exec(ctx, `DELETE FROM runs WHERE pipeline = $1 AND run = ANY (ARRAY(SELECT run FROM (
 			SELECT run, row_number() OVER newest AS place, sum(octet_length(report) + octet_length(log)) OVER newest AS size
 			FROM runs WHERE pipeline = $1 WINDOW newest AS (ORDER BY run DESC)) r

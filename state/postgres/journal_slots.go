@@ -43,8 +43,8 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, seenUntil time.
 				s.State, s.Cause, s.Why = state.SlotSkipped, state.CauseOverlap, state.OverlapReason(busy)
 			}
 			args := append(values(s), j.process, call)
-			// If the answer to a commit was lost, AddSlots runs this function again, and finds the slots that it has
-			// already added. These slots have the same value in the column call, so they are returned too.
+			// If the answer to a commit was lost, this function runs a second time, and finds the slots that the first
+			// run has already added. The column call has the same value in these slots, so they are returned too.
 			tag, err := tx.Exec(ctx, `INSERT INTO slots VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 				ON CONFLICT (pipeline, due) DO UPDATE SET call = excluded.call WHERE slots.call = excluded.call`, args...)
 			if err != nil {
@@ -95,8 +95,8 @@ func (j *journal) OpenSlots(ctx context.Context, pipeline string) ([]state.SlotR
 	return j.adopt(ctx, pipeline, "owner = $2 OR "+orphaned)
 }
 
-// Orphans implements [state.SlotStore]. Runs of dead processes are stopped. If a run has a slot, the caller may
-// continue it.
+// Orphans implements [state.SlotStore]. It marks the running runs of dead processes as stopped. If such a run has a
+// slot, the caller may continue the run.
 func (j *journal) Orphans(ctx context.Context, pipeline string) ([]state.SlotRecord, error) {
 	err := j.change(ctx, "runs", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE runs SET status = 'stopped', error = $2 WHERE pipeline = $1 AND status = 'running' AND "+orphaned, pipeline, "the process ended during the run")
@@ -111,7 +111,7 @@ func (j *journal) Orphans(ctx context.Context, pipeline string) ([]state.SlotRec
 func (j *journal) adopt(ctx context.Context, pipeline, whose string) (slots []state.SlotRecord, err error) {
 	call := nonce()
 	err = j.change(ctx, "take slots over", func(tx pgx.Tx) error {
-		// If the first answer was lost, also return the slots that this call has already taken over.
+		// If the answer to a first attempt was lost, also return the slots that this attempt has already taken over.
 		rows, err := tx.Query(ctx, "UPDATE slots SET owner = $2, call = $3 WHERE pipeline = $1 AND state IN ('waiting', 'running') AND (call = $3 OR "+whose+") RETURNING "+slotColumns,
 			pipeline, j.process, call)
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Times of leases. The holder treats a lease that it cannot renew as lost before the database gives the lease to
+// Times of leases. If the holder cannot renew a lease, it treats the lease as lost before the database can give it to
 // another process. The holder measures elapsed time, so changes of the time of day do not matter. Invariant 13
 const (
 	leaseTime = 30 * time.Second
@@ -24,8 +24,8 @@ const (
 
 func (o Options) leaseLife() time.Duration { return cmp.Or(o.Life, leaseTime) }
 
-// trustTime returns how long a holder may rely on a lease. This time starts when the holder sends its request for the
-// lease or for a renewal.
+// trustTime returns how long a holder may rely on a lease. The time starts when the holder sends a request to get or
+// renew the lease.
 func (o Options) trustTime() time.Duration { return o.leaseLife() - o.leaseLife()/6 }
 
 type lease struct {
@@ -84,7 +84,7 @@ func (s *Store) tryTake(ctx context.Context, name string) (l *lease, holder stri
 		}
 		err = tx.QueryRow(ctx, "SELECT holder || ' since ' || to_char(since, 'YYYY-MM-DD HH24:MI:SS TZ') FROM leases WHERE name = $1", name).Scan(&holder)
 		if errors.Is(err, pgx.ErrNoRows) {
-			err, holder = nil, "holder unknown" // its holder has released it meanwhile
+			err, holder = nil, "holder unknown" // the holder has released the lease meanwhile
 		}
 		return err
 	})
@@ -103,8 +103,8 @@ func (s *Store) hold(ctx context.Context, name string, token int64, asked time.T
 	return l
 }
 
-// live renews the lease. It treats the lease as lost when trustTime has passed since it sent the last renewal that
-// succeeded. Late answers and renewals that hang do not extend this time.
+// live renews the lease. Only renewals that succeed count. If the last of them was sent longer than trustTime ago, live
+// treats the lease as lost. A renewal that hangs or whose answer is late does not extend this time.
 func (l *lease) live(ctx context.Context, asked time.Time) {
 	lose := sync.OnceFunc(func() { close(l.lost) })
 	end := time.AfterFunc(time.Until(asked.Add(l.s.o.trustTime())), lose)

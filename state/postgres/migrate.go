@@ -57,8 +57,9 @@ func (s *Store) Migrate(ctx context.Context) (from, to int64, err error) {
 	return from, to, err
 }
 
-// makeSchema creates the schema if it is missing. CREATE SCHEMA IF NOT EXISTS would require the right to create
-// schemas even if the schema exists. Two concurrent calls of it could also conflict.
+// makeSchema creates the schema if it is missing. It does not use CREATE SCHEMA IF NOT EXISTS for two reasons: the
+// statement requires the right to create schemas even if the schema exists, and two such statements at the same time
+// can conflict.
 func makeSchema(ctx context.Context, pool *pgxpool.Pool, schema string) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended('penstock schema ' || $1, 0))", schema); err != nil {

@@ -11,15 +11,15 @@ import (
 	"github.com/penstock-data/penstock/state/pgerror"
 )
 
-// Unavailable reports whether err says that the database does not answer, or that it refuses sessions for now. Such an
-// error says nothing about the configuration: the same request may succeed later.
+// Unavailable reports whether err says that the database does not answer, or that it refuses sessions for now. The
+// configuration may still be correct, because the same request may succeed later.
 func Unavailable(err error) bool { return pgerror.Transient(err) || errors.Is(err, errSilent) }
 
 // errSilent means that the database did not answer a ping in time.
 var errSilent = errors.New("the state database does not answer")
 
-// Ping makes one attempt to get an answer from the database. It returns [ErrUnmigrated] or [state.ErrNewer], wrapped, if
-// the schema has another version.
+// Ping makes one attempt to get an answer from the database. If the schema has another version, it returns
+// [ErrUnmigrated] or [state.ErrNewer], wrapped.
 func (s *Store) Ping(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, lockTimeout)
 	defer cancel()
@@ -38,7 +38,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return shorten(err)
 }
 
-// outageTold is how long the database must be unreachable before that is logged. A lost connection is replaced sooner.
+// outageTold is how long the database must be unreachable before this is logged. Usually, a lost connection is replaced
+// sooner.
 const outageTold = time.Second
 
 // outage logs once when the database does not answer, and once when it answers again. It is safe for concurrent use.

@@ -37,7 +37,7 @@ func in(t *testing.T, at string) string {
 	return u.String()
 }
 
-// through returns the URL with the address of another URL.
+// through returns the URL pooler with the address of the URL at.
 func through(t *testing.T, pooler, at string) string {
 	t.Helper()
 	to, err := url.Parse(pooler)
@@ -63,7 +63,8 @@ func TestPostgresConforms(t *testing.T) {
 	}})
 }
 
-// The suite passes through a PgBouncer in transaction mode, whose few sessions all stores share. Migrations are refused.
+// The conformance suite passes through a PgBouncer in transaction mode. All stores share its few sessions. Migrations
+// are refused there.
 func TestPoolerConforms(t *testing.T) {
 	server := pgtest.Start(t)
 	pooler := server.Pooler(t, "default_pool_size = 8")

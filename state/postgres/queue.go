@@ -12,16 +12,15 @@ import (
 	"github.com/penstock-data/penstock/state/pgerror"
 )
 
-// Jobs is a queue in the same database, which delivers units to workers. Its methods are called in the transaction
-// that changes the units, so that both commit or neither does.
+// Jobs is a queue in the same database, which delivers units to workers. Its methods are called in the transaction that
+// changes the units, so both changes are committed together.
 type Jobs interface {
-	// Add inserts the jobs for new units, and stores the IDs of the jobs in the units. The units are in the order of
-	// their own IDs.
+	// Add inserts the jobs for new units, and stores the IDs of the jobs in the units. The units are sorted by ID.
 	Add(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error
 	// Cancel cancels jobs of units that were cancelled.
 	Cancel(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) error
-	// Ended returns the jobs that no longer deliver units. The result cancelled has the jobs that were cancelled in the
-	// queue. The result lost has the jobs that were deleted, or that ended in another way.
+	// Ended returns the jobs that no longer deliver units. The result cancelled has the jobs that a user has cancelled
+	// in the queue. The result lost has the jobs that were deleted, or that ended in another way.
 	Ended(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) (lost, cancelled []int64, err error)
 }
 
@@ -47,7 +46,7 @@ func (s *Store) cancelJobs(ctx context.Context, tx pgx.Tx, ids []*int64) error {
 	return s.o.Jobs.Cancel(ctx, tx, s.schema, slices.Compact(jobs))
 }
 
-// RestoreJobs inserts jobs again that were deleted in the queue, so that the waiting units of a run are delivered. If a
+// RestoreJobs looks for waiting units of a run whose jobs were deleted in the queue, and inserts these jobs again. If a
 // job was cancelled in the queue, RestoreJobs cancels its units. It returns the number of units whose jobs were
 // inserted again, and the number of units that it cancelled.
 func (s *Store) RestoreJobs(ctx context.Context, run string) (restored, cancelled int, err error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// safe stores secrets. This process encrypts them, so that neither the owner of the database nor a reader of a backup
-// sees them. // Invariant 5
+// safe stores secrets in the database. This process encrypts them first. So neither the owner of the database nor a
+// reader of a backup sees them. // Invariant 5
 type safe struct{ s *Store }
 
 var _ state.Safe = safe{}
@@ -84,8 +84,8 @@ func (f safe) seal(text []byte) ([]byte, error) {
 	return state.Seal(f.s.o.Keys, text)
 }
 
-// Write implements [state.Safe]. It changes nothing if this process has lost the lock, for example because it was
-// suspended. Invariant 13
+// Write implements [state.Safe]. If this process has lost the lock, Write changes nothing. A process can lose the lock
+// while it is suspended. Invariant 13
 func (f safe) Write(name string, what state.Part, text []byte, step func(string)) error {
 	f.s.mu.Lock()
 	l := f.s.entryLeases[name]

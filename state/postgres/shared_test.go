@@ -30,8 +30,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// A slow commit delays later commits. Otherwise a reader could see the later event first, and would miss the earlier
-// one. Invariant 3
+// A slow commit delays later commits. Otherwise a reader could see the later event first, and would never read the
+// earlier one. Invariant 3
 func laterCommitsWait(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	reached, goOn := make(chan struct{}), make(chan struct{})
@@ -85,7 +85,8 @@ func laterCommitsWait(t *testing.T, server *pgtest.Server) {
 	require.Equal(t, []string{"slow", "quick"}, ids)
 }
 
-// The answer to a call that takes over a slot is lost. The new owner still runs the slot. Invariant 18
+// The answer to a call that takes over a slot is lost. The call must still return the slot, so that the new owner runs
+// it. Invariant 18
 func slotTakeoverAnswerLost(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	ctx, due := t.Context(), time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)
@@ -118,7 +119,7 @@ func slotTakeoverAnswerLost(t *testing.T, server *pgtest.Server) {
 	require.Empty(t, slots)
 }
 
-// A renewal hangs. The holder treats its lease as lost before another process gets it. // Invariant 13
+// A renewal hangs. The holder must treat its lease as lost before another process gets it. // Invariant 13
 func leaseLostWhileRenewalHangs(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	hang := make(chan struct{})
@@ -136,14 +137,14 @@ func leaseLostWhileRenewalHangs(t *testing.T, server *pgtest.Server) {
 	select {
 	case <-l.Lost():
 	case <-time.After(30 * time.Second):
-		t.Error("another process has the lease, and the old holder does not know")
+		t.Error("another process has the lease before the old holder treats it as lost")
 	}
 	close(hang)
 	require.NoError(t, l.Release())
 }
 
-// Several migrations run at the same time, and all succeed. A role that may create tables in an existing schema does
-// not need the right to create schemas.
+// Several migrations run at the same time, and all of them must succeed. If the schema exists, a role that may create
+// tables in it does not need the right to create schemas.
 func concurrentMigration(t *testing.T, server *pgtest.Server) {
 	ctx := t.Context()
 	admin, err := pgx.Connect(ctx, server.URL())

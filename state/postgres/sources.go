@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sources stores the state of sources in tables. If one process pauses a source, the source is paused for all
-// processes.
+// sources stores the state of sources in tables. If one process pauses a source, the source is paused for all processes
+// that share the database.
 type sources struct{ s *Store }
 
 var _ state.Sources = sources{}
@@ -42,7 +42,7 @@ func (b sources) Pause(ctx context.Context, source string, p state.Pause) error 
 func (b sources) Resume(ctx context.Context, source string) (wasPaused bool, err error) {
 	err = b.s.change(ctx, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, "DELETE FROM source_pauses WHERE source = $1", source)
-		wasPaused = wasPaused || tag.RowsAffected() > 0 // true also if the first answer was lost
+		wasPaused = wasPaused || tag.RowsAffected() > 0 // keep true if the change is repeated because its first answer was lost
 		return err
 	})
 	if err != nil {

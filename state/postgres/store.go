@@ -1,9 +1,9 @@
 // Package postgres stores the state of many processes in one Postgres database. Its [Store] is a [state.Store] that
-// daemons and workers on several hosts share. The store has its own schema, which [Store.Migrate] creates. It touches
-// nothing else in the database. Credentials are encrypted before they leave the process. Start with [New].
+// daemons and workers on several hosts share. The store has a schema of its own, which [Store.Migrate] creates. It
+// changes nothing else in the database. Credentials are encrypted before they leave the process. Start with [New].
 //
-// Only the database's clock decides which process has a lease, a unit or a slot. The times of slots, units,
-// tokens and rows are by this clock too, through [Store.Now]. So the clocks of the hosts may be wrong, even by hours.
+// Only the database's clock decides which process has a lease, a unit or a slot. Through [Store.Now], the times of
+// slots, units, tokens and rows are by this clock too. So the clocks of the hosts may be wrong, even by hours.
 package postgres
 
 import (
@@ -40,7 +40,8 @@ const DefaultSchema = "penstock"
 var (
 	// ErrUnmigrated is returned if the schema is missing, or if an older version of penstock created it.
 	ErrUnmigrated = errors.New("the state database needs a migration")
-	// ErrPooled is returned by [Store.Migrate] if the connection goes through a pooler. Migrations need a session of the server.
+	// ErrPooled is returned by [Store.Migrate] if the connection goes through a pooler. Migrations need a session of
+	// the server.
 	ErrPooled = errors.New("the connection goes through a pooler, and migrations need a session of the database")
 	// ErrNoKey is returned if a secret must be stored or read, and there is no key.
 	ErrNoKey = errors.New("the state database stores tokens only encrypted, and there is no key")

@@ -12,14 +12,16 @@ import (
 	"github.com/penstock-data/penstock/state/retry"
 )
 
-// reconnect is for operations after a lost connection or a restart of the database. // Invariant 15
+// reconnect limits the repetitions of an operation after a lost connection or a restart of the database.
+// // Invariant 15
 var reconnect = retry.Policy{First: 20 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Total: 10 * time.Second}
 
-// errUncertain means that a commit was sent and no answer came.
+// errUncertain means that a commit was sent, but its answer did not arrive.
 var errUncertain = errors.New("the outcome of the commit is unknown")
 
-// change runs the function update in a transaction, and retries it after temporary errors. A commit whose answer was
-// lost may have succeeded, so the function must be idempotent. When change returns nil, the changes are durable.
+// change runs the function update in a transaction, and retries it after temporary errors. If the answer to a commit
+// was lost, the commit may have succeeded, and update runs again. So update must be idempotent. When change returns
+// nil, the changes are durable.
 // Invariant 3
 func (s *Store) change(ctx context.Context, update func(pgx.Tx) error) error {
 	return s.retry(ctx, func(err error) bool { return pgerror.Transient(err) || errors.Is(err, errUncertain) }, func(ctx context.Context) error {
@@ -84,7 +86,7 @@ func (s *Store) runTx(ctx context.Context, update func(pgx.Tx) error) error {
 		_ = tx.Rollback(context.WithoutCancel(ctx))
 		return err
 	}
-	// If the caller is canceled, the commit still finishes, so its outcome is known.
+	// If the caller is canceled, the commit still continues, so that its outcome is known.
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
 	defer cancel()
 	if err := tx.Commit(limited); err != nil {
@@ -116,8 +118,8 @@ func (s *Store) ready(ctx context.Context) (*database, error) {
 	return d, nil
 }
 
-// Troubled reports whether err comes from the database or the network, so that a later attempt may succeed. It
-// returns false for a schema of another version.
+// Troubled reports whether err comes from the database or the network, so that a later attempt may succeed. If the
+// schema has another version than this program needs, a later attempt fails too, so Troubled returns false.
 func Troubled(err error) bool {
 	return pgerror.Code(err) != "" || pgerror.Transient(err)
 }

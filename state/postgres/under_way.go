@@ -9,29 +9,30 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// lockRuns locks the runs of a pipeline until the transaction ends. So of several processes, one at a time decides
-// whether a run may begin. // Invariant 18
+// lockRuns locks the runs of a pipeline until the transaction ends. So only one process at a time decides whether a run
+// may begin. // Invariant 18
 func lockRuns(ctx context.Context, tx pgx.Tx, pipeline string) error {
 	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock(hashtextextended(format('runs %s %I', current_schema, $1::text), 0))", pipeline)
 	return err
 }
 
 // heldSlots is the condition that the run of a slot has begun and has not ended. If the run was interrupted, its slot
-// waits, and another process continues the run. While the pipeline is paused, no process continues it, so the slot counts
-// only as long as workers have units of the run.
+// is waiting, and some process will continue the run. But while the pipeline is paused, no process continues it. Then
+// the slot counts only as long as workers have units of the run.
 const heldSlots = `(state = 'running' OR state = 'waiting' AND attempts > 0 AND (
 	NOT EXISTS (SELECT FROM pipelines WHERE name = slots.pipeline AND paused IS NOT NULL)
 	OR EXISTS (SELECT FROM units WHERE units.pipeline = slots.pipeline AND units.run = slots.run AND units.` + activeUnits + `)))`
 
-// slotRun returns the run of a slot of the pipeline that has begun and has not ended; "" if there is none. The caller
-// must have called lockRuns.
+// slotRun finds a slot of the pipeline whose run has begun and has not ended, and returns this run. If there is none,
+// it returns "". The caller must have called lockRuns.
 func slotRun(ctx context.Context, tx pgx.Tx, pipeline string) (run string, err error) {
 	err = tx.QueryRow(ctx, "SELECT coalesce(max(run), '') FROM slots WHERE pipeline = $1 AND "+heldSlots, pipeline).Scan(&run)
 	return run, err
 }
 
-// refuseRun returns [state.ErrUnderWay], wrapped, if a run of the pipeline other than run has not ended: its slot says
-// so, its process lives, or it has units that have not ended. It locks the runs of the pipeline. // Invariant 18
+// refuseRun returns [state.ErrUnderWay], wrapped, if another run of the pipeline has not ended. A run has not ended if
+// its slot says so, if its process is alive and the run is running, or if it has units that have not ended. The
+// parameter run is the run that wants to begin. refuseRun locks the runs of the pipeline. // Invariant 18
 func refuseRun(ctx context.Context, tx pgx.Tx, pipeline, run string) error {
 	if err := lockRuns(ctx, tx, pipeline); err != nil {
 		return err
@@ -48,8 +49,8 @@ func refuseRun(ctx context.Context, tx pgx.Tx, pipeline, run string) error {
 }
 
 // refuseEarly returns [state.ErrUnderWay], wrapped, if another run has ended while this one waited to begin. The caller
-// tries again with a later start. So the times of two runs in the journal do not overlap. If the clock was set back, the
-// run begins anyway.
+// then tries again with a later start. So the times of two runs in the journal do not overlap. If the clock was set
+// back, refuseEarly lets the run begin anyway.
 func refuseEarly(ctx context.Context, tx pgx.Tx, s state.SlotRecord) error {
 	var other string
 	err := tx.QueryRow(ctx, `SELECT coalesce(max(run), '') FROM runs WHERE pipeline = $1 AND run <> $2 AND ended > $3 AND ended < $3 + interval '1 minute'`,
@@ -60,8 +61,8 @@ func refuseEarly(ctx context.Context, tx pgx.Tx, s state.SlotRecord) error {
 	return err
 }
 
-// refuseUnits returns [state.ErrUnderWay], wrapped, if a pipeline of new units has units of another run that have not
-// ended. The parameters have the run and the pipeline of each unit. // Invariant 14
+// refuseUnits returns [state.ErrUnderWay], wrapped, if a pipeline of the new units has units of another run that have
+// not ended. The parameters runs and pipelines have the run and the pipeline of each unit. // Invariant 14
 func refuseUnits(ctx context.Context, tx pgx.Tx, runs, pipelines []string) error {
 	for _, p := range slices.Compact(slices.Sorted(slices.Values(pipelines))) {
 		if err := lockRuns(ctx, tx, p); err != nil {

@@ -13,8 +13,8 @@ type UnitLoad struct {
 	Oldest  string // the run of the oldest waiting unit; "" if none waits
 }
 
-// UnitLoad returns how much work the workers have, and how much waits for them. It reads all units that have
-// not ended, which an index finds among the others.
+// UnitLoad returns how many units the workers have, and how many wait for a worker. It reads all units that have not
+// ended. An index finds them among the ended ones.
 func (s *Store) UnitLoad(ctx context.Context) (l UnitLoad, err error) {
 	err = s.read(ctx, func(q querier) error {
 		return q.QueryRow(ctx, `SELECT count(*) FILTER (WHERE due), count(*) FILTER (WHERE NOT due AND state <> 'running'), count(*) FILTER (WHERE state = 'running'),

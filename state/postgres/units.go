@@ -64,7 +64,7 @@ func (l unitStore) AddUnits(ctx context.Context, units []state.Unit) (added []st
 		if added, err = pgx.CollectRows(rows, unitOf); err != nil {
 			return err
 		}
-		if len(added) < len(units) { // cannot happen, since refuseUnits has looked
+		if len(added) < len(units) { // cannot happen, because refuseUnits has checked this
 			return fmt.Errorf("%d of %d units: %w", len(added), len(units), state.ErrUnderWay) // Invariant 14
 		}
 		slices.Sort(pipelines)
@@ -98,7 +98,7 @@ func dueUnits(c state.Claim) string {
 	return "state IN ('waiting', 'parked') AND not_before <= clock_timestamp()"
 }
 
-// ClaimUnits implements [state.Units]. Units that are claimed together also expire together, because
+// ClaimUnits implements [state.Units]. The claims of units that are claimed together also expire together, because
 // statement_timestamp is constant within a statement. Two workers never wait for each other, because each skips rows
 // that the other has locked.
 func (l unitStore) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
@@ -137,8 +137,8 @@ func (l unitStore) ClaimUnits(ctx context.Context, c state.Claim) (units []state
 	return byID(units), err
 }
 
-// tryLockSource reports whether no other worker is claiming units of the source. So of two concurrent claims, one
-// gets all units and the other none.
+// tryLockSource reports whether no other worker is claiming units of the source at this moment. So of two claims at the
+// same time, one gets all units and the other gets none.
 func tryLockSource(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, err error) {
 	if c.Pipeline == "" || c.Source == nil {
 		return true, nil
@@ -147,7 +147,7 @@ func tryLockSource(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, er
 	return free, err
 }
 
-// Held reports whether a worker that gives signs of life has units of a source in a run.
+// Held reports whether a worker has units of a source in a run, and its claim has not expired.
 func (s *Store) Held(ctx context.Context, run, pipeline, source string) (held bool, err error) {
 	err = s.read(ctx, func(q querier) error {
 		return q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM units WHERE run = $1 AND pipeline = $2 AND source = $3
@@ -161,9 +161,8 @@ func (s *Store) Held(ctx context.Context, run, pipeline, source string) (held bo
 
 const mostRevived = 1000
 
-// revive makes running units wait again if their worker has sent no sign of life for the duration of its claim. A
-// unit fails instead if this happened too often. If several processes do this at the same time, each unit is revived
-// once.
+// revive makes running units wait again if their claims have expired. If this has happened to a unit too often, the
+// unit fails instead. If several processes call revive at the same time, each unit is revived only once.
 func (s *Store) revive(ctx context.Context, tx pgx.Tx) error {
 	if err := s.queryClock(ctx, tx, "SELECT clock_timestamp()"); err != nil {
 		return err
@@ -188,8 +187,8 @@ func (l unitStore) ExtendClaims(ctx context.Context, worker string, ids []int64,
 	return kept, err
 }
 
-// EndAttempts implements [state.Units]. Ending an attempt twice with the same state succeeds, because the first
-// answer may have been lost.
+// EndAttempts implements [state.Units]. If it ends an attempt twice with the same state, the second call succeeds too,
+// because the first answer may have been lost.
 func (l unitStore) EndAttempts(ctx context.Context, units []state.Unit) error {
 	var ids, attempts []int64
 	var states, workers []string

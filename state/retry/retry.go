@@ -13,11 +13,11 @@ import (
 type Policy struct {
 	First   time.Duration // wait after the first attempt
 	Growth  int           // factor from each wait to the next; 0: 2
-	Longest time.Duration // limit of the growing waits; 0: all waits are equal to First
+	Longest time.Duration // greatest wait; 0: the waits do not grow, and all are equal to First
 	Jitter  float64       // random part of each wait, from 0 to 1: 0.5 means between half of the wait and all of it
 
-	Attempts int           // most attempts; 0: no limit
-	Total    time.Duration // no attempt begins later than this after Begin; 0: no limit; negative: one attempt // Invariant 15
+	Attempts int           // greatest number of attempts; 0: no limit
+	Total    time.Duration // greatest time from Begin to the start of an attempt; 0: no limit; negative: only one attempt // Invariant 15
 }
 
 // Wait returns the wait after n attempts.
@@ -46,11 +46,11 @@ type Attempts struct {
 // Made returns how many attempts have failed.
 func (a *Attempts) Made() int { return a.made }
 
-// Exclude leaves d out of the total time of the attempts.
+// Exclude subtracts d from the time that counts against Policy.Total.
 func (a *Attempts) Exclude(d time.Duration) { a.begun = a.begun.Add(d) }
 
-// Again counts a failed attempt, and waits. It reports whether to make another attempt: false means that the policy
-// allows none, or that ctx has ended.
+// Again counts a failed attempt, and waits. It reports whether to make another attempt. It returns false if the policy
+// allows no other attempt, or if ctx has ended.
 func (a *Attempts) Again(ctx context.Context) bool {
 	p := a.policy
 	a.made++

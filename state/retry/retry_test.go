@@ -83,6 +83,6 @@ func TestContextEnds(t *testing.T) {
 		require.True(t, tries.Again(ctx))
 		require.False(t, tries.Again(ctx))
 		require.Equal(t, 90*time.Second, time.Since(begun))
-		require.False(t, Policy{}.Begin().Again(ctx), "no wait hides that the context has ended")
+		require.False(t, Policy{}.Begin().Again(ctx), "Again returns false if the context has ended, even if it need not wait")
 	})
 }

@@ -93,8 +93,8 @@ func inboxManyAtOnce(t *testing.T, _ Rig, open func() state.Store) {
 	}
 }
 
-// inboxShared reads events while several processes append them. The reader asks only for ordinals after the last one
-// that it has seen, and still sees all events.
+// inboxShared reads events while several processes append them. Each time, the reader requests only ordinals after the
+// last one that it has seen. It must still see all events.
 func inboxShared(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
 		b := inboxOf(t, opened(t, open), state.InboxOptions{})
@@ -167,7 +167,7 @@ func inboxQuota(t *testing.T, _ Rig, open func() state.Store) {
 			require.ErrorIs(t, err, state.ErrInboxFull)
 			break
 		}
-		require.Less(t, n, 10, "1000 bytes cannot hold ten events")
+		require.Less(t, n, 10, "a quota of 1000 bytes has no room for ten events")
 	}
 	appended(t, b, event(1), state.Duplicate, "a stored event can be acknowledged again")
 	require.NoError(t, b.Close())
@@ -189,7 +189,7 @@ func inboxDeadLetters(t *testing.T, _ Rig, open func() state.Store) {
 	}
 	require.NoError(t, b.Quarantine(ctx, 2, "no JSON"))
 	require.ErrorIs(t, b.Quarantine(ctx, 77, "x"), state.ErrNoEvent)
-	require.Len(t, events(t, b, "main", 0, 10), 3, "another reader may still have to apply it")
+	require.Len(t, events(t, b, "main", 0, 10), 3, "a dead letter is still returned, because another reader may have to apply it")
 	require.NoError(t, b.Trim(ctx, "main", 3))
 	dead, err := b.DeadLetters(ctx, "main", 0, 10)
 	require.NoError(t, err)
@@ -312,7 +312,8 @@ func briefs(es []state.Event) (all []string) {
 	return all
 }
 
-// A call of Events returns a bounded number of bytes, also if they are in the headers of the events. Invariant 6
+// A call of Events returns a limited number of bytes, even if most of them are in the headers of the events. Invariant
+// 6
 func inboxBytes(t *testing.T, _ Rig, open func() state.Store) {
 	b := inboxOf(t, opened(t, open), state.InboxOptions{})
 	for n := range 24 {

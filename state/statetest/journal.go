@@ -119,7 +119,7 @@ func journalOrphans(t *testing.T, r Rig, open func() state.Store) {
 	require.Len(t, added, 1)
 	none, err := second.Orphans(ctx, "p")
 	require.NoError(t, err)
-	require.Empty(t, none, "its process is alive")
+	require.Empty(t, none, "the process that has the slot is alive")
 	none, err = second.OpenSlots(ctx, "p")
 	require.NoError(t, err)
 	require.Empty(t, none)
@@ -174,7 +174,7 @@ func journalPause(t *testing.T, r Rig, open func() state.Store) {
 	require.NoError(t, journalOf(t, opened(t, open)).Pause(ctx, "a", day(3)))
 	added, err := j.AddSlots(ctx, "a", day(4), []state.SlotRecord{{Due: day(4), State: state.SlotWaiting, Cause: "schedule"}})
 	require.NoError(t, err)
-	require.Equal(t, state.SlotSkipped, added[0].State, "another process has paused it")
+	require.Equal(t, state.SlotSkipped, added[0].State, "another process has paused the pipeline")
 	require.Equal(t, "paused", added[0].Why)
 }
 
@@ -209,7 +209,8 @@ func journalRuns(t *testing.T, _ Rig, open func() state.Store) {
 	require.False(t, ok)
 }
 
-// A journal keeps the last run, and as many earlier runs as the limits allow. Reasons and errors are cut. Invariant 6
+// A journal keeps the last run, and as many earlier runs as the limits allow. It cuts off the end of long reasons and
+// errors. Invariant 6
 func journalBounded(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), journalOf(t, opened(t, open))
 	report := json.RawMessage(`"` + strings.Repeat("r", 24<<20) + `"`)
@@ -227,13 +228,13 @@ func journalBounded(t *testing.T, _ Rig, open func() state.Store) {
 	for n := range 4 {
 		require.NoError(t, j.KeepRun(ctx, state.RunRecord{Pipeline: "a", Run: fmt.Sprint("r", n), Status: "failed", Report: report, Error: long}))
 	}
-	require.Equal(t, []string{"r3", "r2"}, names("a"), "the third would exceed the limit of bytes")
+	require.Equal(t, []string{"r3", "r2"}, names("a"), "a third run would exceed the limit of bytes")
 	require.NoError(t, j.KeepRun(ctx, state.RunRecord{Pipeline: "b", Run: "r0", Status: "running"}))
 	require.NoError(t, j.BreakRuns(ctx, long))
 	require.Equal(t, []string{"r0"}, names("b"), "each pipeline has its own limits")
 	huge := json.RawMessage(`"` + strings.Repeat("h", state.KeptRunBytes) + `"`)
 	require.NoError(t, j.KeepRun(ctx, state.RunRecord{Pipeline: "a", Run: "r4", Report: huge}))
-	require.Equal(t, []string{"r4"}, names("a"), "the last run stays")
+	require.Equal(t, []string{"r4"}, names("a"), "the last run is kept, even if it is too large")
 	for n := range state.KeptRuns + 2 {
 		require.NoError(t, j.KeepRun(ctx, state.RunRecord{Pipeline: "b", Run: fmt.Sprintf("s%04d", n)}))
 	}

@@ -16,7 +16,7 @@ import (
 // journalOverlap checks that a run can begin only if no other process has begun a run of the pipeline. // Invariant 18
 func journalOverlap(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
-		t.Skip("one process has the journal open")
+		t.Skip("only one process can have the journal open")
 	}
 	ctx := t.Context()
 	store := opened(t, open)
@@ -48,7 +48,7 @@ func journalOverlap(t *testing.T, r Rig, open func() state.Store) {
 	require.NoError(t, other.BeginRun(ctx, state.RunRecord{Pipeline: "q", Run: "r4", Status: "running"}), "another pipeline")
 
 	require.NoError(t, set(j, first, state.SlotWaiting, "r1", "stopped"))
-	require.Equal(t, state.SlotSkipped, slot(other, 4, false).State, "an interrupted run goes on")
+	require.Equal(t, state.SlotSkipped, slot(other, 4, false).State, "an interrupted run continues later, so it has not ended")
 	require.NoError(t, j.Pause(ctx, "p", day(4)))
 	require.NoError(t, set(other, patient, state.SlotRunning, "r3", "running"), "no process continues the interrupted run of a paused pipeline")
 	require.NoError(t, set(other, patient, state.SlotWaiting, "r3", "stopped"))
@@ -59,11 +59,11 @@ func journalOverlap(t *testing.T, r Rig, open func() state.Store) {
 	_, err = units.CancelUnits(ctx, state.UnitFilter{Run: "r1"})
 	require.NoError(t, err)
 	require.NoError(t, j.Pause(ctx, "p", time.Time{}))
-	require.ErrorIs(t, other.BeginRun(ctx, manual), state.ErrUnderWay, "the interrupted run goes on")
+	require.ErrorIs(t, other.BeginRun(ctx, manual), state.ErrUnderWay, "the interrupted run continues, because the pipeline is no longer paused")
 	require.NoError(t, set(j, first, state.SlotRan, "r1", "complete"))
 	add(t, units, state.Unit{Run: "r1", Pipeline: "p", Source: "s", Part: "a"})
 	var under *state.UnderWay
-	require.ErrorAs(t, set(other, patient, state.SlotRunning, "r3", "running"), &under, "workers read a unit of the first run")
+	require.ErrorAs(t, set(other, patient, state.SlotRunning, "r3", "running"), &under, "the first run has a unit that has not ended")
 	require.Equal(t, state.UnderWay{Run: "r1"}, *under)
 	_, err = units.CancelUnits(ctx, state.UnitFilter{Run: "r1"})
 	require.NoError(t, err)
@@ -77,10 +77,10 @@ func journalOverlap(t *testing.T, r Rig, open func() state.Store) {
 	require.True(t, known)
 }
 
-// journalBeginRace has many processes that begin runs of one pipeline at the same time. One of them begins.
+// In journalBeginRace, many processes begin runs of one pipeline at the same time. Only one of them succeeds.
 func journalBeginRace(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
-		t.Skip("one process has the journal open")
+		t.Skip("only one process can have the journal open")
 	}
 	const processes, rounds = 4, 10
 	var journals []state.Journal
@@ -109,13 +109,13 @@ func journalBeginRace(t *testing.T, r Rig, open func() state.Store) {
 		wg.Wait()
 		require.Len(t, begun, 1)
 		begun[0].Status = "complete"
-		for _, j := range journals { // only its own process can end it
+		for _, j := range journals { // only the process that has begun the run can end it
 			require.NoError(t, j.KeepRun(t.Context(), begun[0]))
 		}
 	}
 }
 
-// journalRead checks that a verb can read the runs of the daemons.
+// journalRead checks that a command can read the runs of the daemons.
 func journalRead(t *testing.T, r Rig, open func() state.Store) {
 	ctx, verb := t.Context(), opened(t, open)
 	if !r.Shared {

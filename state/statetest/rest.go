@@ -131,7 +131,7 @@ func vault(t *testing.T, _ Rig, open func() state.Store) {
 	_, err = a.Vault().Entry("../login-1").Lock(ctx, 0)
 	require.ErrorContains(t, err, "is not a valid entry name")
 
-	// Only one process at a time changes the secret, so each change is based on the one before.
+	// Only one process at a time changes the secret, so each change starts from the result of the change before.
 	var wg sync.WaitGroup
 	for i := range 4 {
 		slot := []state.Store{a, b}[i%2].Vault().Entry("rotated")

@@ -1,5 +1,5 @@
 // Package statetest has the tests that every [state.Store] must pass. Each implementation calls [Run] from one of its
-// tests. If one implementation has a bug, add a test for it here, so that it runs for all.
+// tests. If one implementation has a bug, add a test for it here, so that it runs for all implementations.
 package statetest
 
 import (
@@ -12,8 +12,8 @@ import (
 
 // Rig creates the stores under test.
 type Rig struct {
-	// Fresh creates a new state for one test. It returns a function that opens this state. Each call opens it as
-	// another process would. The test closes the stores.
+	// Fresh creates a new state for one test. It returns a function that opens this state. Each call opens the state in
+	// the same way as another process would. The test closes the stores.
 	Fresh func(t *testing.T) (open func() state.Store)
 	// Shared is set if several processes can have the inbox and the journal open at the same time.
 	Shared bool

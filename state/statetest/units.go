@@ -43,13 +43,13 @@ func claim(t require.TestingT, j state.UnitStore, c state.Claim) []state.Unit {
 func unitsClaim(t *testing.T, r Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "b"), unit("s2", "a"), unit("", "a")), 4)
-	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "a")), 1, "a unit of the same run is returned unchanged, and once")
+	require.Len(t, add(t, j, unit("s1", "a"), unit("s1", "a")), 1, "a unit that exists in the same run is returned unchanged, and only once")
 	later := unit("s1", "a")
 	later.Run = "run2"
 	another := unit("s9", "z")
 	another.Run = "run2"
 	none, err := j.AddUnits(ctx, []state.Unit{another, later})
-	require.ErrorIs(t, err, state.ErrUnderWay, "one of them has not ended in another run")
+	require.ErrorIs(t, err, state.ErrUnderWay, "one of these units has not ended in another run")
 	require.ErrorIs(t, err, state.ErrLocked)
 	require.ErrorContains(t, err, "run1", "the other run")
 	require.Empty(t, none)
@@ -58,7 +58,7 @@ func unitsClaim(t *testing.T, r Rig, open func() state.Store) {
 	require.Empty(t, all, "all or none")
 
 	got := claim(t, j, state.Claim{Worker: "w1"})
-	require.Len(t, got, 2, "all of one source")
+	require.Len(t, got, 2, "the worker gets all units of one source")
 	for i, part := range []string{"a", "b"} {
 		u := got[i]
 		require.Equal(t, "s1 "+part, u.Source+" "+u.Part)
@@ -69,7 +69,7 @@ func unitsClaim(t *testing.T, r Rig, open func() state.Store) {
 	}
 	only := ""
 	require.Len(t, claim(t, j, state.Claim{Worker: "w2", Source: &only}), 1)
-	require.Empty(t, claim(t, j, state.Claim{Worker: "w2", Unit: got[0].ID}), "another worker has it")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w2", Unit: got[0].ID}), "another worker has claimed the unit")
 	require.Empty(t, claim(t, j, state.Claim{Worker: "w2", Pipeline: "q"}))
 	require.Len(t, claim(t, j, state.Claim{Worker: "w2", Run: "run1", Pipeline: "p", Limit: 1}), 1)
 	require.Empty(t, claim(t, j, state.Claim{Worker: "w2"}))
@@ -77,7 +77,7 @@ func unitsClaim(t *testing.T, r Rig, open func() state.Store) {
 	foreign := got[1]
 	foreign.Worker, foreign.State = "w2", state.UnitDone
 	got[0].State, got[0].Report = state.UnitDone, json.RawMessage(`{"rows":1}`)
-	require.ErrorIs(t, j.EndAttempts(ctx, []state.Unit{foreign, got[0]}), state.ErrTaken, "one of them belongs to another worker")
+	require.ErrorIs(t, j.EndAttempts(ctx, []state.Unit{foreign, got[0]}), state.ErrTaken, "one of the units belongs to another worker")
 	all, err = j.Units(ctx, state.UnitFilter{Run: "run1"})
 	require.NoError(t, err)
 	require.Len(t, all, 4)
@@ -94,11 +94,11 @@ func unitsClaim(t *testing.T, r Rig, open func() state.Store) {
 		require.ErrorIs(t, err, state.ErrUnderWay, "the other run has units that have not ended")
 		want = 1
 	} else {
-		require.Len(t, add(t, j, later), 1, "it has ended in the other run")
+		require.Len(t, add(t, j, later), 1, "the same unit has ended in the other run")
 	}
 	n, err := j.CancelUnits(ctx, state.UnitFilter{Pipeline: "p", Source: &later.Source})
 	require.NoError(t, err)
-	require.Equal(t, want, n, "units of both runs")
+	require.Equal(t, want, n, "the number of canceled units")
 	n, err = j.CancelUnits(ctx, state.UnitFilter{Run: "run1"})
 	require.NoError(t, err)
 	require.Equal(t, 2, n, "ended units stay ended")
@@ -157,15 +157,15 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 	u.State = state.UnitDone
 	require.ErrorIs(t, j.EndAttempts(ctx, []state.Unit{u}), state.ErrTaken)
 	require.Len(t, claim(t, j, state.Claim{Worker: "heir"}), 1, "the other unit")
-	require.Empty(t, claim(t, j, state.Claim{Worker: "heir"}), "its worker has sent a sign of life")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "heir"}), "the worker has extended its claim")
 	all, err := j.Units(ctx, state.UnitFilter{})
 	require.NoError(t, err)
 	require.Equal(t, 2, all[0].Attempt)
 	require.Equal(t, 1, all[0].Broken)
 }
 
-// In unitsBroken, the worker of one unit disappears at each attempt. This unit fails in the end. The other units of
-// its source are still done. Invariant 15
+// In unitsBroken, the worker of one unit disappears at each attempt. In the end, this unit fails. The other units of
+// its source are still completed. Invariant 15
 func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	add(t, j, unit("s1", "bad"), unit("s1", "good"), unit("s1", "other"))
@@ -185,7 +185,7 @@ func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 		require.Equal(t, []string{"bad", "good", "other"}, parts)
 	}
 	parts, _ := claimed(gone, true)
-	require.Equal(t, []string{"bad"}, parts, "each is claimed separately")
+	require.Equal(t, []string{"bad"}, parts, "a suspect unit is claimed without others")
 	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}), "suspect units are not claimed with others")
 	for want, next := range map[string]state.UnitState{"good": state.UnitDone, "other": state.UnitWaiting} {
 		var units []state.Unit
@@ -199,7 +199,7 @@ func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 		require.NoError(t, j.EndAttempts(ctx, []state.Unit{units[0]}))
 	}
 	parts, units := claimed(time.Hour, false)
-	require.Equal(t, []string{"other"}, parts, "its worker has reported, so it is no longer suspect")
+	require.Equal(t, []string{"other"}, parts, "the worker has reported about the other unit, so that is no longer suspect")
 	require.Zero(t, units[0].Broken)
 	for range state.MostBroken - state.SuspectBroken - 1 {
 		parts, _ := claimed(gone, true)
@@ -239,7 +239,7 @@ func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, 2, n)
 	kept, err := j.ExtendClaims(ctx, "w", []int64{running[0].ID}, time.Minute)
 	require.NoError(t, err)
-	require.Empty(t, kept, "the worker learns of the cancellation")
+	require.Empty(t, kept, "ExtendClaims no longer returns the canceled units")
 	running[0].State = state.UnitDone
 	require.ErrorIs(t, j.EndAttempts(ctx, []state.Unit{running[0]}), state.ErrTaken)
 	parked := u
@@ -268,7 +268,7 @@ func unitsForgotten(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, "run10", all[0].Run)
 }
 
-// The runs have so many units that only the units of the last run are kept. Invariant 6
+// The last run has so many units that no units of earlier runs are kept. Invariant 6
 func unitsForgottenMany(t *testing.T, _ Rig, open func() state.Store) {
 	if testing.Short() {
 		t.Skip("takes seconds")
