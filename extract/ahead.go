@@ -88,7 +88,7 @@ func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	return p.a, p.err
 }
 
-// await returns when p is done. That is at the latest when ctx ends, because then the request ends too.
+// await returns when p is done. When ctx ends, the request ends too, so await returns then at the latest.
 func (q *ahead[K]) await(ctx context.Context, p *pending[K]) {
 	p.needed.Store(true)
 	for {

@@ -19,7 +19,7 @@ import (
 type assembler struct {
 	stream    schemas.Stream
 	params    []byte // members of every record's context, as JSON without braces
-	copyLists bool   // copy the records even if they could be used where they are
+	copyLists bool   // copy the records even if they could be used directly from the body
 	deep      bool
 	seed      maphash.Seed
 

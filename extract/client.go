@@ -2,10 +2,10 @@
 // list. It requests child streams once per record of their parent. [wire] sends the requests, and package transform
 // interprets the values.
 //
-// Most answers of the platform are undocumented, and its modules use different formats. So each answer is compared
-// with the hints of the catalogue, and rules find out what the hints do not say. If no rule fits, the stream stops
-// and reports what it saw. A pass succeeds only if one of the Rule constants describes its end, so a partly read list
-// is never taken for the whole list.
+// Most answers of the platform are undocumented, and its modules use different formats. So each answer is compared with
+// the hints of the catalogue, and rules find out what the hints do not say. If no rule fits, the pass stops with an
+// error that describes the answer. A pass succeeds only if one of the Rule constants describes its end, so a partly
+// read list is never taken for the whole list.
 //
 // Begin with [New], then range over [Client.Pages].
 package extract

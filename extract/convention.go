@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Provenance says where a fact about an endpoint comes from. If two facts differ, it decides which one is used.
+// Provenance says where a fact about an endpoint comes from. If two facts differ, the provenance decides which of them
+// is used.
 type Provenance string
 
 // The provenances, the strongest first. Probes check configured and imported facts too.

@@ -280,9 +280,9 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 	return true, nil
 }
 
-// short reports whether the list of one parent is probably incomplete. Its total differs from its number of records, or
-// the server may have cut it. The server may have cut a list without a total if its length is round and at least
-// likelyLimit. Shorter lists may have a round length by chance.
+// short reports whether the list of one parent is probably incomplete. That is so if its total differs from its number
+// of records, or if the server may have cut it. The server may have cut a list without a total if its length is round
+// and at least likelyLimit. Shorter lists may have a round length by chance.
 func (l *listReader) short(end *step) bool {
 	n := l.pager.Rows
 	if l.lastTotal >= 0 {

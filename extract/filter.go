@@ -183,7 +183,7 @@ func (t *trial) middle() (time.Time, bool) {
 }
 
 // disobeys describes how an answer contradicts the hypothesis that the filter compares the time of change. A full page
-// proves nothing, because missing records may be on the next page, so disobeys reports it too.
+// proves nothing, because missing records may be on the next page. So disobeys reports a full page too.
 func (t *trial) disobeys(answer, known []records.Row, edited, other records.Row, bound time.Time) string {
 	switch {
 	case len(answer) >= t.page:

@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Hypotheses about a stream's parameters. A hypothesis is refuted if the source ignores the parameters. Each is also
-// the name of a field in pipelines.yaml.
+// Hypotheses about a stream's parameters. A hypothesis is refuted if the source ignores the parameters. Each constant
+// is also the name of a field in pipelines.yaml.
 const (
 	HypothesisMonths = "months" // parameters select the month that the list shows
 	HypothesisParent = "parent" // parameters select the parent whose records the list shows

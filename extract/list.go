@@ -150,8 +150,9 @@ func (l *listReader) counting(total int64, n int) bool {
 	return l.counts
 }
 
-// single reports whether the answer is one object, not a list. It may be the only record of a list, without an array.
-// It may also be an empty array that means that there is no such object: see absentObject.
+// single reports whether the answer is one object, not a list. The object may be the only record of a list that the
+// server sends without an array. The answer may also be an empty array, which means that there is no such object: see
+// absentObject.
 func (l *listReader) single(f records.Found, st *step, s paging.Signals) bool {
 	if l.pages > 0 {
 		return false

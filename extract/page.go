@@ -159,7 +159,7 @@ type Drift struct {
 	Overlap int `json:"overlap,omitempty"` // records that were also on the page before
 	Alike   int `json:"alike,omitempty"`   // records without a key that seem to be repeated: see [paging.Repetition]
 	Doubled int `json:"doubled,omitempty"` // records that were twice on one page
-	Uneven  int `json:"uneven,omitempty"`  // pages, not the last and not requested by cursor, with fewer records than others
+	Uneven  int `json:"uneven,omitempty"`  // pages with fewer records than others; the last page and pages requested by cursor do not count
 	Stale   int `json:"stale,omitempty"`   // pages that are older than the page before, so there is a cache
 }
 

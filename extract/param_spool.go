@@ -49,8 +49,8 @@ func newParamSpool(dir string, params []schemas.Param, parent schemas.Stream) *p
 }
 
 // add stores the tuple of a record. If a parameter's pointer leads through an array, each element gives one tuple. A
-// record without a value for the path has no tuple. But an empty key is a value: no path can contain it, so its
-// request fails and is reported.
+// record without a value for the path has no tuple. But an empty key is a value: no path can contain it, so the request
+// fails and is reported.
 func (s *paramSpool) add(d *jsondoc.Doc, r jsondoc.Value) error {
 	lines := [][]byte{{'['}}
 	for i, p := range s.params {

@@ -41,8 +41,8 @@ func (f *fanPass) continueWithout(ctx context.Context, t tupleRequest, w *lookah
 }
 
 // tooMany reports whether the pass must fail because too many parents could not be read. After maxGaps gaps, only
-// failures with retries count, because the others are cheap. If a parent's value fits no request, penstock sends
-// none, and the failure says nothing about the endpoint. // Invariant 15
+// failures with retries count, because the others are cheap. If a parent's value fits no request, penstock sends no
+// request, and the failure says nothing about the endpoint. // Invariant 15
 func (f *fanPass) tooMany(fault *wire.Error) bool {
 	return len(f.mark.Gaps) >= maxGaps && fault.Attempts > 1 || f.failed >= allGone && !f.answered
 }

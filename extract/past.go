@@ -76,8 +76,8 @@ func (l *listReader) full() bool {
 }
 
 // clamps recognizes a server that returns its last page for every page after the end. If the first page holds all
-// records, the second page repeats it. To be sure, clamps requests the second page in the server's own page size.
-// That page must begin with another record of the first page.
+// records, the second page repeats it. To be sure, clamps requests the second page again, without a page size. Then the
+// server uses its own, smaller size, so the page must begin with another record of the first page.
 func (l *listReader) clamps(ctx context.Context, st *step) error {
 	size := l.s.Pagination.Size
 	if l.pages != 1 || st.at.Kind != paging.KindPage || size == "" || !l.pager.Settled || st.batch.N < 2 || paging.Sum(st.batch.Keys) != l.firstPrint {
@@ -129,10 +129,10 @@ func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 	return malformed(l.s, st.at, l.changed(&keyRepeatsError{l.s.Key}))
 }
 
-// checkConstantToken handles a token that leads to its own page. Usually that is the end of the list. But some
-// servers send the same token with every page. If another request returns other records, checkConstantToken returns
-// an error. It sends two requests if the page is an answer to a probe, because a request for the first page may have
-// come in between, and such a server then begins again.
+// checkConstantToken handles a token that leads to its own page. Usually that is the end of the list. But some servers
+// send the same token with every page. If another request returns other records, checkConstantToken returns an error.
+// If the page is an answer to a probe, checkConstantToken sends two requests. The reason is that a request for the
+// first page may have been sent since the probe. After such a request, these servers begin again with the first page.
 func (l *listReader) checkConstantToken(ctx context.Context, st *step) error {
 	if st.Rule != RuleNoNext || st.at.Kind != paging.KindCursor || st.batch.N == 0 || st.signals.Token != st.at.At || st.signals.More == paging.No {
 		return nil

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// A list is read in segments only if one page after another would use a small part of the rate: less than about one
-// request in six.
+// A list is read in segments only if reading one page after another would use a small part of the rate: less than about
+// a sixth.
 const (
 	leastParallel = 32
 	leastLatency  = 25 * time.Millisecond
@@ -112,8 +112,8 @@ func (g *segmented) pending(at paging.Position) *pending[paging.Position] {
 	return g.under[at.At]
 }
 
-// used reports whether the answer can be used. An answer that ends the list cannot, because records may have moved to
-// the end of the list since then.
+// used reports whether the answer can be used. An answer that ends the list cannot be used, because records may have
+// moved to the end of the list since the request.
 func (g *segmented) used(at paging.Position) bool {
 	g.collect()
 	p, use := g.under[at.At], g.plan.Take(at.At)

@@ -221,7 +221,7 @@ func (d *Doc) Members(v Value) iter.Seq2[[]byte, Value] {
 	}
 }
 
-// Quoted returns a name that members yielded, with its quotes.
+// Quoted returns a name from [Doc.Members] with its quotes.
 func (d *Doc) Quoted(name []byte) []byte {
 	at := cap(d.b) - cap(name) // name is a part of d.b, and their capacities end at the same byte
 	return d.b[at-1 : at+len(name)+1 : at+len(name)+1]

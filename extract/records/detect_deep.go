@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// detectDeep searches down to maxUnwrap levels. It takes the only array of objects. If there is none, it takes the
-// only object that holds records by id, and then the only empty array.
+// detectDeep searches down to maxUnwrap levels. It takes the only array of objects. If there is no such array, it takes
+// the only object that holds records by id. If there is no such object either, it takes the only empty array.
 func (f *finder) detectDeep(v jsondoc.Value) bool {
 	if f.single || f.record(v) && !f.paged(v) && !f.declaresList(v) {
 		return false

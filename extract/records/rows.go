@@ -23,7 +23,7 @@ const (
 	MaxValue = 64
 )
 
-// RowsOf returns the first records as rows. Larger values are left out.
+// RowsOf returns the first records as rows. It leaves out nested values and values that are too large.
 func RowsOf(d *jsondoc.Doc, f Found) []Row {
 	var all []Row
 	names := map[string]bool{}
@@ -59,7 +59,8 @@ func RowsOf(d *jsondoc.Doc, f Found) []Row {
 	return all
 }
 
-// WrappedRows returns the objects inside the records if each record has one member, an object of the same name.
+// WrappedRows returns the objects inside the records if each record has only one member, which is an object and has the
+// same name in all records.
 func WrappedRows(d *jsondoc.Doc, f Found) (wrapper string, all []Row) {
 	for p := range f.All(d) {
 		for _, r := range p.Records(d) {
@@ -122,7 +123,7 @@ func (p Place) Records(d *jsondoc.Doc) iter.Seq2[[]byte, jsondoc.Value] {
 }
 
 // dictionary reports whether p is an object that holds records by id, and the records do not repeat the id. An object
-// with the name 0 is no such object: its names are the indexes of an array.
+// with a member named 0 is not such an object, because its names are the indexes of an array.
 func (p Place) dictionary(d *jsondoc.Doc) bool {
 	if p.Form != FormValues || d.Get(p.Value, "0").OK() {
 		return false
