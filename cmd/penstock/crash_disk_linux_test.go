@@ -156,7 +156,7 @@ func (r *crashRig) see(t *testing.T) seen {
 	for _, f := range family {
 		s[f.root] = w.versions(t, f.root)
 		if w.exists(f.root) && (f.child == "" || w.exists(f.child)) {
-			require.Zero(t, w.count(t, broken(f.root, f.child)), "%s is half a commit", f.root)
+			require.Zero(t, w.count(t, broken(f.root, f.child)), "a reader saw half a commit of %s", f.root)
 		}
 	}
 	return s
@@ -231,7 +231,7 @@ func TestCrashFullDisk(t *testing.T) {
 			for !fits {
 				d.reset(t, kept)
 				d.leave(t, free)
-				what := fmt.Sprintf("%d KiB of room, on a new warehouse: %v", free>>10, !kept)
+				what := fmt.Sprintf("%d KiB of free space, on a new warehouse: %v", free>>10, !kept)
 				fits = r.syncFull(t, d, what, &all)
 				if fits && len(all) == 1 && again > 0 { // a reader has merged DuckDB's log into the file, which freed some space
 					fits, all, again = false, nil, again-1

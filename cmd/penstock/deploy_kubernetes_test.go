@@ -134,7 +134,7 @@ func TestKubernetes(t *testing.T) {
 			require.Equal(t, m.Spec.Selector.MatchLabels, m.Spec.Template.Metadata.Labels)
 			fallthrough
 		case "Job":
-			require.Greater(t, pod.Grace, 10, "penstock exits within ten seconds of SIGTERM")
+			require.Greater(t, pod.Grace, 10, "the grace period must be longer than the ten seconds that penstock needs after SIGTERM")
 			require.True(t, pod.SecurityContext.NonRoot)
 			require.False(t, *pod.Token)
 			one := pod.Containers[0]

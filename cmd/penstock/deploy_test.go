@@ -141,7 +141,7 @@ func TestCompose(t *testing.T) {
 	own := c.Services["penstock"]
 	require.True(t, own.ReadOnly)
 	require.Equal(t, []string{"ALL"}, own.CapDrop)
-	require.NotEqual(t, "penstock", c.Services["postgres"].Environment["POSTGRES_USER"], "the superuser is not the role that penstock loads with")
+	require.NotEqual(t, "penstock", c.Services["postgres"].Environment["POSTGRES_USER"], "penstock must not load with the superuser")
 	require.Contains(t, c.Services["postgres"].Volumes, "./postgres-role.sh:/docker-entrypoint-initdb.d/role.sh:ro")
 	require.NotContains(t, own.Secrets, "postgres_admin_password")
 	for name, s := range c.Services {

@@ -59,7 +59,7 @@ func TestWriteTo(t *testing.T) {
 	require.Equal(t, "before", string(b))
 	files, err := os.ReadDir(dir)
 	require.NoError(t, err)
-	require.Len(t, files, 1, "no temporary file is left")
+	require.Len(t, files, 1, "no temporary file may be left")
 }
 
 // A stream without max_columns gets the lowest column limit of the pipeline's destinations.

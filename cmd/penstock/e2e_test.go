@@ -117,7 +117,7 @@ func testTruth(t *testing.T, to target) {
 	require.Zero(t, w.count(t, "SELECT count(*) FROM _penstock_certificates WHERE fetched <> written + unchanged + deduplicated + rejected"))
 
 	st := p.Stats()
-	require.Empty(t, st.Outside, "calls outside the read list")
+	require.Empty(t, st.Outside, "requests that are not on the read list")
 	require.NoError(t, w.db.Close())
 
 	p.change(t)

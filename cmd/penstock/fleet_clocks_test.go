@@ -54,7 +54,7 @@ func clocked(t *testing.T) (program string) {
 	folder := filepath.Join(strings.TrimSpace(string(out)), "src", "time")
 	text, err := os.ReadFile(filepath.Join(folder, "time.go"))
 	if err != nil {
-		t.Skipf("no source of Go: %v", err)
+		t.Skipf("the source code of Go is missing: %v", err)
 	}
 	const now = "func Now() Time {\n\tsec, nsec, mono := runtimeNow()\n"
 	require.Equal(t, 1, strings.Count(string(text), now), "time.Now of this Go version has changed; adapt the patch")

@@ -65,7 +65,7 @@ func TestFleetQueuePages(t *testing.T) {
 	}
 	serve := r.start("serve", "--slots", "0")
 	r.until("SELECT count(DISTINCT source) FROM units", "4")
-	require.Len(t, r.jobs(serve, "available"), 4, "no worker has begun")
+	require.Len(t, r.jobs(serve, "available"), 4, "all units must wait, because no worker runs")
 	worker := r.start("worker", "--slots", "2")
 	<-asked
 	require.Contains(t, r.jobs(serve, "running"), "ws000")
@@ -81,7 +81,7 @@ func TestFleetQueuePages(t *testing.T) {
 	resp, err = http.Post(r.address(serve)+"/queue/api/jobs/cancel", "application/json", strings.NewReader(`{"ids":["1"]}`))
 	require.NoError(t, err)
 	require.NoError(t, resp.Body.Close())
-	require.Equal(t, 4, resp.StatusCode/100, "the pages change nothing")
+	require.Equal(t, 4, resp.StatusCode/100, "the pages must refuse requests that change something")
 
 	run := r.text("SELECT min(run) FROM units")
 	code, out, errs := r.penstock(t, "runs", "cancel", run)

@@ -178,7 +178,7 @@ func (r *fleetRig) sameRuns() {
 	require.Regexp(t, `(?m)^sources$`, out)
 	code, out, errs = r.penstock(t, "status", "--json")
 	require.Zero(t, code, errs)
-	require.Equal(t, 3*len(r.made), strings.Count(out, "\n"), "each stream of each source")
+	require.Equal(t, 3*len(r.made), strings.Count(out, "\n"), "status must print each stream of each source")
 	var again []string // the attempts at a source
 	for _, name := range r.made {
 		again = append(again, r.text(fmt.Sprintf("SELECT string_agg(a ->> 'status', ' ') FROM ws_%s._penstock_runs, json_array_elements(counts::json -> 'attempts') a", name)))

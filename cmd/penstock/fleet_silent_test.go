@@ -14,7 +14,7 @@ import (
 // Invariant 15
 func TestFleetSilentSources(t *testing.T) {
 	if testing.Short() {
-		t.Skip("waits for pauses")
+		t.Skip("waits until postponed units are retried")
 	}
 	r := newFleet(t, 7, "@every 5s")
 	free := make(chan struct{})

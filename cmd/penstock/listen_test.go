@@ -88,7 +88,7 @@ func TestServeSocket(t *testing.T) {
 	require.NoError(t, err)
 	s := config.Serve{Listen: "unix:" + path}
 	_, err = daemon.Listen(&config.Config{Serve: s}, "serve", s.Listen, slog.New(slog.DiscardHandler))
-	require.Error(t, err, "a process listens on the socket")
+	require.Error(t, err, "serve must not replace a socket on which a process listens")
 	left.SetUnlinkOnClose(false)
 	require.NoError(t, left.Close())
 
@@ -119,7 +119,7 @@ func TestServeSocket(t *testing.T) {
 
 	require.NoError(t, os.WriteFile(path, []byte("mine"), 0o600))
 	_, err = daemon.Listen(&config.Config{Serve: s}, "serve", s.Listen, slog.New(slog.DiscardHandler))
-	require.Error(t, err, "a file is not a socket")
+	require.Error(t, err, "serve must not replace a file")
 	require.FileExists(t, path)
 }
 

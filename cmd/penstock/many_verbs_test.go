@@ -67,7 +67,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 		seen[l["source"]]++
 	}
 	for _, name := range w.made {
-		require.GreaterOrEqual(t, seen[name], 3, "a run and two certificates")
+		require.GreaterOrEqual(t, seen[name], 3, "runs must print a run and two certificates of this source")
 		status := w.told(t, "status", "--source", name)
 		require.Len(t, status, 2)
 		require.EqualValues(t, len(w.truth(t, name, "crm.leads")), status[0]["fetched"])

@@ -158,7 +158,7 @@ func testManySources(t *testing.T, to target) {
 	code, out, errs = w.penstock(t, "sync", "--json", "--source", "ws00*")
 	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	require.Len(t, lines, 8, "one per source, and the totals")
+	require.Len(t, lines, 8, "want a line for each source, and one with the totals")
 	for _, line := range lines[:7] {
 		var r struct {
 			Source  string

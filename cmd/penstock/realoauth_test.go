@@ -63,7 +63,7 @@ func TestRealOAuth(t *testing.T) {
 			} {
 				t.Run(c.name, func(t *testing.T) { c.test(t, s.anew(t)) })
 			}
-			t.Run("a server that takes a used refresh token again", func(t *testing.T) {
+			t.Run("a server that accepts a used refresh token again", func(t *testing.T) {
 				realGrace(t, startAuth(t, dir, kind, kind.lenient...))
 			})
 			t.Run("tokens of 20 seconds", func(t *testing.T) { realShort(t, startAuth(t, dir, kind, "LIFE=20")) })
@@ -116,7 +116,7 @@ func realRefusals(t *testing.T, s *authServer) {
 	})
 	require.Equal(t, failure.ExitFailed, code, out)
 	require.Contains(t, out, "its state differs; nothing was exchanged")
-	require.Zero(t, s.codes.Load(), "codes that were exchanged")
+	require.Zero(t, s.codes.Load(), "no code may be exchanged")
 	code, out = h.run("login", "--status")
 	require.Equal(t, failure.ExitFailed, code, out)
 	require.Contains(t, out, "no sign-in yet")
@@ -248,7 +248,7 @@ func realShort(t *testing.T, s *authServer) {
 		code, out := h.run("sync", "--stream", "real.people1")
 		require.Equal(t, failure.ExitDone, code, out)
 	}
-	require.LessOrEqual(t, s.renewals.Load(), int64(1), "renewals of a token of 20 s in some seconds")
+	require.LessOrEqual(t, s.renewals.Load(), int64(1), "a token of 20 seconds must be renewed at most once in a few seconds")
 	time.Sleep(21 * time.Second)
 	code, out := h.run("sync")
 	require.Equal(t, failure.ExitDone, code, out)
@@ -389,7 +389,7 @@ func realRevoked(t *testing.T, s *authServer) {
 		require.Contains(t, out, "the server did not renew the token")
 		require.Contains(t, out, "invalid_grant")
 	}
-	require.Equal(t, 1, s.presented(), "an expired grant is not requested again")
+	require.Equal(t, 1, s.presented(), "a refresh token that the server has refused must not be sent again")
 }
 
 func realMetrics(t *testing.T, s *authServer) {

@@ -75,7 +75,7 @@ func TestRealServers(t *testing.T) {
 
 // read syncs one stream twice with the real program, and compares the rows with want.
 func (s *realServer) read(t *testing.T, want realStream) {
-	require.Len(t, want.ids, want.count, "the server's own count")
+	require.Len(t, want.ids, want.count, "the server's count must equal the number of ids")
 	dir := t.TempDir()
 	to := duckTarget{dir}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "pipelines.yaml"), fmt.Appendf(nil, `version: 1

@@ -67,6 +67,6 @@ state: %s/state
 		defer w.db.Close()
 		var rows, items int
 		require.NoError(t, w.db.QueryRow("SELECT (SELECT count(*) FROM x_broken), (SELECT count(*) FROM x_broken__items)").Scan(&rows, &items))
-		require.Equal(t, []int{4, 1}, []int{rows, items}, "everything else is stored")
+		require.Equal(t, []int{4, 1}, []int{rows, items}, "all other rows must be stored")
 	})
 }

@@ -82,7 +82,7 @@ func TestChangedAtStart(t *testing.T) {
 	same := was
 	same.Serve.OTLP = &config.Collector{URL: "http://a"}
 	same.Serve.OTLP.At.Line, same.Serve.At.Line, same.State.At.Line = 6, 7, 8
-	require.Empty(t, daemon.ChangedAtStart(was, same), "the position in the file is no change")
+	require.Empty(t, daemon.ChangedAtStart(was, same), "another position in the file must not count as a change")
 	is := config.Config{Serve: config.Serve{Listen: ":80", OTLP: &config.Collector{URL: "http://b"}, OpenLineage: &config.Collector{}}, State: config.State{Dir: "x"}}
 	require.Equal(t, []string{"serve.listen", "serve.otlp", "serve.openlineage", "serve.auth", "state"}, daemon.ChangedAtStart(was, is))
 }

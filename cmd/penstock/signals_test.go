@@ -44,7 +44,7 @@ func (l *lines) all(t *testing.T) []map[string]any {
 	var all []map[string]any
 	for line := range strings.Lines(l.text.String()) {
 		var m map[string]any
-		require.NoError(t, json.Unmarshal([]byte(line), &m), "every line is JSON: %q", line)
+		require.NoError(t, json.Unmarshal([]byte(line), &m), "each line must be JSON: %q", line)
 		all = append(all, m)
 	}
 	return all
@@ -160,7 +160,7 @@ state: %s
 	}
 	require.Eventually(t, metric(`penstock_alerts_total{kind="failed",outcome="sent"} 1`), time.Minute, 20*time.Millisecond)
 	require.Equal(t, 143, d.stop())
-	require.Empty(t, alerts, "one message, however many runs have failed")
+	require.Empty(t, alerts, "only one message may be sent, even if many runs have failed")
 	require.Equal(t, 1, health())
 	runs := 0
 	for _, line := range d.log.all(t) {

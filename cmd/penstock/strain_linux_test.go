@@ -158,7 +158,7 @@ func TestFewDescriptors(t *testing.T) {
 		fresh.CloseIdleConnections()
 		return send(fresh, delivery(address, "evt_after", hookedSecret)) == http.StatusOK
 	}, 2*time.Minute, 50*time.Millisecond, "%s", d.out)
-	t.Logf("%d connections; answers to new clients: %v; back after %s", len(held), told, time.Since(freed).Round(time.Millisecond))
+	t.Logf("%d connections; responses to new clients: %v; new clients were served again after %s", len(held), told, time.Since(freed).Round(time.Millisecond))
 	delete(told, 0)
 	delete(told, http.StatusOK)
 	delete(told, http.StatusServiceUnavailable)
@@ -260,7 +260,7 @@ func TestForgeries(t *testing.T) {
 	all.Wait()
 	used, wall := cpuOf(t, d.cmd.Process.Pid)-before, time.Since(begun)
 	lines := strings.Count(d.out.String(), "webhook refused")
-	t.Logf("%d forged in %s, %s of CPU in all, %s for 50,000 of them; %d authentic, p50 %s, p99 %s; %d lines", forged.Load(), wall.Round(time.Millisecond), used,
+	t.Logf("%d forged deliveries in %s, %s of CPU in total, %s for 50,000 of them; %d authentic, p50 %s, p99 %s; %d log lines", forged.Load(), wall.Round(time.Millisecond), used,
 		(used * 50_000 / time.Duration(max(1, forged.Load()))).Round(10*time.Millisecond), len(took), took[len(took)/2], took[len(took)*99/100], lines)
 	require.LessOrEqual(t, lines, 10*(int(wall/time.Second)+2))
 	code, _ := d.end(syscall.SIGTERM)
