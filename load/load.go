@@ -98,10 +98,10 @@ func (p Pass) Time() time.Time {
 // ignored. Other rows keep their time, even if a lake writes them to another file. New versions begin, and old ones
 // end, at the time of the commit. This time is also the [schemas.ColDeletedAt] of new tombstones.
 //
-// In a table without a key, rows with the same hash are equal, and only their number is compared. If the pass has
-// more equal rows than the table, the additional rows are inserted; in History, only the table's current rows count.
-// If the pass has fewer, a sweep removes the surplus rows of the table. In History the sweep ends them, and in Append
-// they stay.
+// In a table without a key, rows with the same hash are equal, and only their number is compared. If the pass has more
+// equal rows than the table, the additional rows are inserted; in History, only the table's current rows count. If the
+// pass has fewer equal rows than the table, a sweep removes the surplus rows of the table. In History the sweep ends
+// them, and in Append they stay.
 type Tx interface {
 	// Write adds the rows of b to t. Apply then creates or widens the table so that they fit. If two rows have the
 	// same key, the one with the higher [schemas.ColOrdinal] is kept. A row of a child table belongs to the root row

@@ -34,8 +34,9 @@ type Options struct {
 	// BlockSize is the size of the blocks of a file that is created, in bytes: a power of 2 from 16,384 to 262,144. The
 	// default is 262,144. Each table with rows takes at least one block, so a file with many small tables is smaller with
 	// small blocks. But in blocks of less than 65,536 bytes, the engine does not compress integers, decimals and times. It
-	// also builds a dictionary of texts for each block. So loading 10 million rows takes twice the CPU with blocks of
-	// 16,384 bytes, and a quarter more CPU with blocks of 65,536 bytes. BenchmarkBlockSize measures this.
+	// also builds a dictionary of texts for each block. So, compared with the default, loading 10 million rows takes twice
+	// the CPU with blocks of 16,384 bytes, and a quarter more CPU with blocks of 65,536 bytes. BenchmarkBlockSize measures
+	// this.
 	BlockSize int
 
 	// Step, if not nil, is called before each named step of a commit. An error makes the step fail. Tests use it to
@@ -59,8 +60,8 @@ const (
 // RowGroup is the number of rows per row group of the file. A commit of this many rows fills one row group, which is
 // compressed while it is inserted. A smaller commit is compressed only at the end, and a slightly larger one leaves a
 // small remainder; in both cases the next checkpoint rewrites the rows. RowGroup is two thirds of the engine's default.
-// This leaves memory to collect the next group while one is written. With pages of 1000, 500, 200 or 100 records, the
-// first commit of at least RowGroup rows has 82,000 rows, which is only 80 more.
+// This leaves memory to collect the next group while one group is written. With pages of 1000, 500, 200 or 100 records,
+// the first commit of at least RowGroup rows has 82,000 rows, which is only 80 more.
 //
 // Half of RowGroup was also measured, with commits of half as many rows. A million rows of 25 columns then take 14 %
 // less CPU and 12 % less memory. But four million rows of 10 columns take 21 % more CPU and an 18 % larger file.

@@ -68,7 +68,8 @@ func TestDroppedFamilyTable(t *testing.T) {
 	}
 }
 
-// A new field of the source needs a column name that a user has already given to a column.
+// A new field of the source needs a column name that a user has already given to a column. The commit must fail with an
+// error that names the user's column.
 func TestColumnNameTaken(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "theirs.duckdb")
 	d := openTest(t, path, Options{})

@@ -69,7 +69,7 @@ const maxLinks = 40
 
 // resolvePath returns the absolute path of a file with all symbolic links resolved, even if the target does not exist.
 // The engine needs this path for two reasons: its settings allow it to open only files with this path, and it writes
-// its log beside the real file. Besides, an open database keeps its path if the link of a folder is changed.
+// its log beside the real file. Also, an open database keeps its path if the link of a folder is changed.
 func resolvePath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	for range maxLinks {

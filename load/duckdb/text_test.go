@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TestKeyText checks that the engine writes a text of a multi-column key in the same way as package transform. Child
-// rows have such keys from transform.
+// TestKeyText checks that the engine writes a text of a multi-column key in the same way as package transform. Package
+// transform writes such keys into child rows.
 func TestKeyText(t *testing.T) {
 	d := openTest(t, filepath.Join(t.TempDir(), "keys.duckdb"), Options{})
 	require.NoError(t, put(t.Context(), t, d, "run000000001", "", "a", nil))

@@ -41,8 +41,8 @@ func (b *fixture) refused(err error, moved bool, says ...string) {
 	}
 }
 
-// testOwner has a second writer that differs from the table's owner in one way in each case. It must not write
-// anything.
+// testOwner has a second writer that differs from the table's owner in one way in each case. The second writer must not
+// be able to write anything.
 func testOwner(t *testing.T, d Driver) {
 	for _, c := range []struct {
 		name  string

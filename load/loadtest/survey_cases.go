@@ -238,8 +238,8 @@ func testSettleStops(t *testing.T, d Driver) {
 	}
 }
 
-// testSettleEach lets the first attempt to settle two streams fail. The failure may concern one stream only, so it must
-// not fail the other.
+// testSettleEach lets the first attempt to settle two streams fail. The failure may concern only one stream, so the
+// settlement of the other stream must succeed.
 func testSettleEach(t *testing.T, d Driver) {
 	b, other, first, second := twoStreams(t, d)
 	armed := false
@@ -262,8 +262,8 @@ func testSettleEach(t *testing.T, d Driver) {
 	require.EqualValues(t, `{"n":9}`, at)
 }
 
-// testSettleEnds ends the context after the first of two settlements that are made one by one. The second must not
-// count as committed. // Invariant 14
+// testSettleEnds ends the context after the first of two settlements that are made one by one. The second settlement
+// must not count as committed. // Invariant 14
 func testSettleEnds(t *testing.T, d Driver) {
 	b, other, first, second := twoStreams(t, d)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -146,7 +146,8 @@ func (s *session) alter(ctx context.Context, p load.Plan, live *sqlmerge.Object)
 
 // convert gives the values of a widened column the form in which values of the new type are stored. MySQL has already
 // converted the values to text. The statement is part of the transaction. The parameter again is set if a transaction
-// that did not commit has left the wider column. Then numbers may have more decimal places.
+// that did not commit has left the wider column. In this case, the stored numbers may have more decimal places than the
+// old type allows.
 func (s *session) convert(ctx context.Context, table string, w load.Widening, again bool) error {
 	to, column := schemas.TypeOf(w.Column), sqlmerge.Ident(w.Column.Name)
 	if l, ok := to.(*arrow.ListType); ok && w.From.ID() == arrow.LIST {

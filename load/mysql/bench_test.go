@@ -69,7 +69,7 @@ func (r *rig) put(key, value arrow.DataType, rows ...loadtest.Row) (load.Outcome
 	return out, nil
 }
 
-// records returns n records. Of these, the first ones have changed; the parameter changed is their number.
+// records returns n records. The parameter changed is the number of changed records, which come first.
 func records(n, changed int, key string) []loadtest.Row {
 	out := make([]loadtest.Row, n)
 	for i := range out {
@@ -81,7 +81,8 @@ func records(n, changed int, key string) []loadtest.Row {
 	return out
 }
 
-// BenchmarkMerge commits 50,000 records: all new, all unchanged, and 500 changed.
+// BenchmarkMerge measures a commit of 50,000 records in three cases: all records are new, all are unchanged, or 500
+// have changed.
 func BenchmarkMerge(b *testing.B) {
 	const n = 50_000
 	server := mysqltest.Start(b)

@@ -72,8 +72,8 @@ type Options struct {
 	Step func(name string) error
 }
 
-// Columns is the default limit of a stream's columns. A row of InnoDB has 8,126 bytes, and texts of up to 40 bytes are
-// stored in the row.
+// Columns is the default limit of a stream's columns. A row of InnoDB has at most 8,126 bytes, and texts of up to 40
+// bytes are stored in the row.
 const Columns = 190
 
 // DB is a destination in a database of a server. Its methods are safe for concurrent use.
@@ -352,7 +352,7 @@ func (b *backend) poll(ctx context.Context, conn *sql.Conn, query string, pause 
 
 // changer returns the session that creates and alters tables. It holds a separate lock from the first change to the end
 // of the transaction. If the process stalls, the server may end the session that writes. The next process then waits
-// for that lock, so a late change of the stalled process cannot hit its tables. // Invariant 13
+// for that lock, so a late change of the stalled process cannot affect the tables of the next process. // Invariant 13
 func (b *backend) changer(ctx context.Context) (*sql.Conn, error) {
 	if b.ddl != nil {
 		return b.ddl, nil

@@ -41,7 +41,7 @@ func TestCursorOnlyCommits(t *testing.T) {
 	require.Equal(t, wanted(after...), names(t, l))
 }
 
-// A commit of only a cursor, even of the same one, makes another transaction fail with state.ErrMoved.
+// A commit that stores only a cursor, even the same cursor, makes another open transaction fail with state.ErrMoved.
 // Invariant 13
 func TestCursorOnlyFence(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lake")

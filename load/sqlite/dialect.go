@@ -43,7 +43,8 @@ func (dialect) Micros(expr string) string {
 	return fmt.Sprintf("(unixepoch(substr(%s, 1, 19)) * 1000000 + CAST(substr(%[1]s, -7, 6) AS INTEGER))", expr)
 }
 
-// LastRows implements [sqlmerge.Dialect]. In a query with max, SQLite takes other columns from the row of the maximum.
+// LastRows implements [sqlmerge.Dialect]. In a query with max, SQLite takes the other columns from the row that has the
+// maximum.
 func (dialect) LastRows(r sqlmerge.KeyedRows) string {
 	return sqlmerge.LastRows(r, func(column string) string { return column })
 }

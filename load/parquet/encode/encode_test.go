@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// AddAll must not fall back to arrow-go's writer. The tests of load/parquet compare both.
+// AddAll must not fall back to arrow-go's writer. The tests of load/parquet compare the files of both writers.
 func TestAllTypesAreEncodable(t *testing.T) {
 	for _, of := range []arrow.DataType{
 		schemas.Text, schemas.Int64, schemas.Timestamp, schemas.Float64, schemas.Date, schemas.Bool, &arrow.Decimal128Type{Precision: 38, Scale: 10},

@@ -48,7 +48,7 @@ func (c *countingWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Tell is required by arrow-go.
+// Tell returns the number of bytes written. arrow-go requires this method.
 func (c *countingWriter) Tell() int64 { return c.n }
 
 // Pool keeps the compressors and buffers of finished files for later files. The zero value is ready to use. It may be
