@@ -16,9 +16,8 @@ import (
 // upkeepEvery is how often Dispatch checks whether the waiting units of a run can still be executed.
 const upkeepEvery = 10 * time.Second
 
-// upkeep ends the units of a run that no worker can execute any more. Otherwise the run would wait for them forever.
-// Either their job was deleted in the queue, or their pipeline or source was removed from the configuration.
-// Invariant 15
+// upkeep keeps a run from waiting forever for units that no worker can execute. If their job was deleted in the queue,
+// it is inserted again. If their pipeline or source was removed from the configuration, the units end. Invariant 15
 type upkeep struct {
 	*Worker
 	run  string

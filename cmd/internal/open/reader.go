@@ -157,8 +157,7 @@ func (r *Reader) Together(hint string) error {
 	return failure.Usage(hint, "several sources share the tables of destination %s", r.Name)
 }
 
-// Project is like the function [Project]. If the reader reads several sources, the first column is the source of
-// each row.
+// Project is like [history.Project]. If the reader reads several sources, the first column is the source of each row.
 func (r *Reader) Project(ctx context.Context, t schemas.Table, columns []string, keep func(history.Row) bool) (render.Answer, error) {
 	if !r.All() || t.Name == load.Changes.Name { // a change of a table belongs to no source
 		return history.Project(ctx, r, t, columns, keep)

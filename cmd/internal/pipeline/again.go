@@ -55,9 +55,9 @@ func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error
 	return true, nil
 }
 
-// drop handles an [extract.RefutedError], for example because the source ignores the parameter that selects a month.
-// This run and later runs then read the stream without the refuted hypothesis. drop reports whether the destinations of
-// p may start again.
+// drop handles an [extract.RefutedError]. Such an error occurs, for example, if the source ignores the parameter that
+// selects a month. This run and later runs then read the stream without the refuted hypothesis. drop reports whether
+// the destinations of p may start again.
 func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error) {
 	e, ok := errors.AsType[*extract.RefutedError](err)
 	if !ok || slices.Contains(st.known.Dropped, e.Hypothesis) || st.dropped >= maxDropped {

@@ -37,7 +37,7 @@ type destinationRun struct {
 	trouble  error // why the destination dropped out of a pass; nil again once its own pass begins
 	broken   bool
 	finished bool // the run makes no further pass for this destination
-	surveyed bool // the survey has the stored cursor, and no pass of this run has committed
+	surveyed bool // the stored cursor comes from the survey, and no pass of this run has committed
 	report   StreamReport
 
 	// What the passes so far have shown.

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// allowsDeltas reports whether deltas may commit during the pass. Modes that keep versions are excluded: there, one
-// pass can write only one version of a record.
+// allowsDeltas reports whether deltas may commit during the pass. In modes that keep versions they may not, because
+// there a pass can write only one version of each record.
 func (p *pass) allowsDeltas() bool {
 	s := p.stream
 	return p.lock.Watched() && p.parts() && s.Table.Mode.Or(schemas.Merge) == schemas.Merge &&

@@ -35,7 +35,7 @@ type witnesses struct {
 	Asked    int64         `json:"asked,omitempty"`
 	NotFound int64         `json:"not_found,omitempty"`
 	Decided  string        `json:"decided,omitempty"` // empty if it is [proof.NoneMissing]
-	Since    *time.Time    `json:"since,omitempty"`   // unchanged records before this time were not requested
+	Since    *time.Time    `json:"since,omitempty"`   // records that have not changed since this time were not requested
 	Held     string        `json:"held,omitempty"`
 	Note     string        `json:"note,omitempty"`
 	Gaps     []extract.Gap `json:"gaps,omitempty"`
@@ -117,8 +117,8 @@ func (e *ending) drifted(shut, believed bool) []drift.Notice {
 	return all
 }
 
-// noticeBound returns a notice if the stream reaches its limit of columns or child tables. Only the first such pass
-// has the notice.
+// noticeBound returns a notice if the stream reaches its limit of columns or child tables. If an earlier pass has
+// reached the limit, it returns none.
 func noticeBound(p *pass, beyond []string) []drift.Notice {
 	if len(beyond) == 0 || p.restKnown {
 		return nil
@@ -153,8 +153,8 @@ func (e *ending) note(ctx context.Context) error {
 	return k.learn(ctx, p, m)
 }
 
-// leftByFilter returns a note if rows were marked as deleted in the first pass with a changed filter. The source may
-// still have their records.
+// leftByFilter returns a note if rows were marked as deleted in the first whole pass after the filter was changed. The
+// source may still have their records.
 func (e *ending) leftByFilter() string {
 	p := e.p
 	if e.counts.Deleted == 0 || p.known.Profile == nil || p.known.Rules == filterPrint(p.stream) {

@@ -122,8 +122,8 @@ func (g *surfaceGate) misplaced() error {
 	return &BaseError{Surface: g.surface, Streams: slices.Sorted(maps.Keys(g.missing)), Err: g.missed}
 }
 
-// leastMissing is the number of missing paths from which the base URL is suspected. A single missing path concerns
-// only its stream and its child streams.
+// leastMissing is the least number of missing paths for which the base URL is reported as wrong. A single missing path
+// concerns only its stream and its child streams.
 const leastMissing = 2
 
 const statusNotFound = 404

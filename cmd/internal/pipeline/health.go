@@ -14,7 +14,7 @@ type health struct {
 	mu     sync.Mutex
 	down   map[string]error // destinations that are left out of the run, and the reason for each
 	absent map[string]int   // failed cursor reads in a row
-	behind map[string]bool  // destinations that did not catch up
+	behind map[string]bool  // destinations that did not catch up in a pass of their own
 }
 
 func newHealth() *health {

@@ -35,9 +35,9 @@ func (p *pass) otherKey(tables []schemas.Table) error {
 	return &keyError{key: p.stream.Key, table: key}
 }
 
-// widerKey returns the key with additional columns. First it tries the values that the record was requested with
-// (parent, month), then the place where the record was found (stage, group), then its language. It returns nil if the
-// record has none of these.
+// widerKey returns the key with additional columns. First it tries values of the request, such as the parent or the
+// month. Then it tries the place where the record was found, such as a stage or a group, and then the record's
+// language. It returns nil if the record has none of these.
 func widerKey(s schemas.Stream, record []byte) []string {
 	for _, more := range [][]string{extract.ContextColumns(s), containerColumns(s, record), languageColumns(record)} {
 		more = slices.DeleteFunc(more, func(c string) bool { return slices.Contains(s.Key, c) })

@@ -59,7 +59,7 @@ type group struct {
 	gaps    []extract.Gap
 	parents []parents.Parent // parents whose rows are complete with this group
 	files   []extract.File
-	older   older // which of its records an earlier pass should have read
+	older   older // records that an earlier pass should have read
 	left    []transform.TableBatch
 	begun   time.Time
 	rows    int64
@@ -102,9 +102,8 @@ func (p *pass) lost() bool {
 	return !slices.ContainsFunc(p.destinations, func(k *destinationRun) bool { return !k.out })
 }
 
-// stamp returns the run id of the pass's rows. By this id a destination distinguishes them from rows of earlier
-// passes.
-// Invariant 12
+// stamp returns the run id of the pass's rows. With this id a destination distinguishes them from rows of earlier
+// passes. Invariant 12
 func (p *pass) stamp() string {
 	return max(p.id, p.run.Run)
 }

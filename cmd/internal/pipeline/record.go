@@ -157,7 +157,7 @@ func summary(rep Report) any {
 	return strings.Join(lines, "\n")
 }
 
-// finish writes the run's final row. After a stop it has recordGrace for this.
+// finish writes the run's final row. After a stop, it may take recordGrace for this.
 func (r *run) finish(ctx context.Context, err error) (Report, error) {
 	rep := Report{
 		Run: r.Run, Pipeline: r.Name, Started: r.started, Ended: r.Now(),

@@ -49,10 +49,10 @@ type runRow struct {
 	dest    Destination
 	stored  state.Cursor
 	ended   int64
-	before  string           // id of the run before; "" if there is none
+	before  string           // id of the previous run; "" if there is none
 	attempt string           // id of the attempt at the run; "" for the first one
-	earlier *earlierAttempts // at this run; nil: none
-	removed *removed         // what this run has removed; nil: nothing was to be removed
+	earlier *earlierAttempts // earlier attempts at this run; nil: none
+	removed *removed         // what this run has removed; nil if nothing
 }
 
 // hash returns a hasher for the digests of this run.
@@ -84,7 +84,7 @@ func newRun(c Config) (*run, error) {
 	r.limits = cmp.Or(c.limits, defaultLimits)
 	r.limits.groupBytes = cmp.Or(c.GroupBytes, r.limits.groupBytes)
 	r.limits.groupRows = cmp.Or(c.GroupRows, r.limits.groupRows)
-	r.limits.batchBytes = min(r.limits.batchBytes, r.limits.groupBytes/4) // each group leaves room for a whole batch
+	r.limits.batchBytes = min(r.limits.batchBytes, r.limits.groupBytes/4) // a batch takes at most a quarter of a group
 	r.limits.patience = cmp.Or(r.limits.patience, defaultLimits.patience)
 	r.limits.keySlots = cmp.Or(r.limits.keySlots, defaultLimits.keySlots)
 	r.gates = newGates(c.Streams, c.OwnOrigin)

@@ -123,7 +123,7 @@ func (r *run) row(rep Report, w *runRow) ([]any, error) {
 		started = w.earlier.started
 		counts.follow(w.earlier.runCounts, here.Streams, this)
 		if status == StatusComplete && len(counts.Open) > 0 {
-			status = StatusPartial // only an earlier attempt has read that stream, and not completely
+			status = StatusPartial // an earlier attempt has left streams incomplete, and this attempt has not read them
 		}
 	}
 	all, err := json.Marshal(counts)

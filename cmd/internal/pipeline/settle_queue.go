@@ -11,8 +11,9 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// settleQueue collects the ends of passes that have changed no rows, so that one transaction commits many of them. It
-// commits them when no stream of the run is being read, and at the latest after settleAge.
+// settleQueue collects settlements, so that one transaction commits many of them. A settlement is the commit of a pass
+// that has changed no rows. The queue commits when no stream of the run is being read, and at the latest after
+// settleAge.
 type settleQueue struct {
 	ctx     context.Context
 	workers *semaphore.Weighted
@@ -21,7 +22,7 @@ type settleQueue struct {
 	mu      sync.Mutex
 	reading int // streams that have a worker slot
 	waiting []*waiting
-	idle    *time.Timer // for the next check of the field reading; nil: not set
+	idle    *time.Timer // for the next check whether reading is 0; nil: not set
 	aged    *time.Timer // for a commit after settleAge; nil: not set
 }
 
@@ -52,7 +53,7 @@ func newSettleQueue(ctx context.Context, workers int) *settleQueue {
 // slot is the worker slot of a stream.
 type slot struct {
 	queue *settleQueue
-	ended func() // lets the streams begin that wait for this one
+	ended func() // lets streams that wait for this stream begin
 
 	mu       sync.Mutex
 	held     bool
@@ -67,7 +68,7 @@ func (q *settleQueue) slot(ctx context.Context, ended func()) *slot {
 }
 
 // finish notes a destination in which only the commit of the stream's last pass is left. When that is so in all
-// destinations, the streams begin that wait for this one. So one transaction can commit a stream and its child streams.
+// destinations, streams that wait for this stream begin. So one transaction can commit a stream and its child streams.
 func (s *slot) finish(destination string, destinations int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

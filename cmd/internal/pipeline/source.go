@@ -42,8 +42,8 @@ type PassListener interface {
 
 // RecordSource is implemented by sources that can request one record, such as *extract.Client.
 type RecordSource interface {
-	// Record requests one record of s. The map values contains the stream's parameters by name, as JSON scalars: {"id":
-	// 7}. Record returns nil only if the source reports that the record does not exist. Every other answer without the
-	// record is an error.
+	// Record requests one record of s. The map values has the stream's parameters by name, as JSON scalars, for example
+	// {"id":7}. Record returns nil only if the source reports that the record does not exist. Every other answer
+	// without the record is an error.
 	Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error)
 }

@@ -38,7 +38,7 @@ type surveyedDestination struct {
 // does not notice it, so a survey is not used for a whole long run.
 const surveyAge = 5 * time.Minute
 
-// surveyOf returns what the survey has found of a stream, while it can be used.
+// surveyOf returns the survey of a stream, and false if it cannot be used any more.
 func (s *surveyedDestination) surveyOf(k state.Key) (load.StreamSurvey, bool) {
 	s.mu.Lock()
 	left := s.left[k]
@@ -285,8 +285,8 @@ func (x *bookkeeping) Rollback() error {
 	return nil
 }
 
-// parentsOf is a surveyed destination for one child stream. It reads the stored parents of all streams at once, and has
-// the stream's rows from the survey.
+// parentsOf is a surveyed destination for one child stream. Its Scan takes the stored parents and the rows of the
+// stream from the survey.
 type parentsOf struct {
 	*surveyedDestination
 	k    state.Key
