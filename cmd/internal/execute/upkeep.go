@@ -17,7 +17,8 @@ import (
 const upkeepEvery = 10 * time.Second
 
 // upkeep keeps a run from waiting forever for units that no worker can execute. If their job was deleted in the queue,
-// it is inserted again. If their pipeline or source was removed from the configuration, the units end. Invariant 15
+// it is inserted again. If their pipeline or source was removed from the configuration, the units end.
+// Invariant 15
 type upkeep struct {
 	*Worker
 	run  string

@@ -103,7 +103,8 @@ func (p *pass) lost() bool {
 }
 
 // stamp returns the run id of the pass's rows. With this id a destination distinguishes them from rows of earlier
-// passes. Invariant 12
+// passes.
+// Invariant 12
 func (p *pass) stamp() string {
 	return max(p.id, p.run.Run)
 }
