@@ -9,13 +9,13 @@ type Incremental struct {
 	// the Moment constants.
 	Field, Format string
 
-	// Param is the request parameter that leaves out records changed before its value. If Param is empty, the list
-	// must begin with the latest change. A pass then stops at the first page on which every record was already read
-	// by earlier passes.
+	// Param is the request parameter with a time. The source leaves out records that changed before this time. If Param is
+	// empty, the list must begin with the latest change. A pass then stops at the first page that has only records from
+	// earlier passes.
 	Param string
 
-	// Until is the request parameter that leaves out records changed at its value or later. Backfills send it. Until is
-	// "" if the source has no such parameter.
+	// Until is the request parameter with the end of a range of time. The source leaves out records that changed at this
+	// time or later. Backfills send it. Until is "" if the source has no such parameter.
 	Until string
 
 	Lookback time.Duration // how far before the latest known change a pass begins; 0: DefaultLookback

@@ -2,8 +2,8 @@ package schemas
 
 import "time"
 
-// Months says that a list returns only the records of one month. Two request parameters select the month: its number
-// and the number of its year. The zero value means that the list returns all records.
+// Months says that a list returns only the records of one month. Two request parameters select the month: the number of
+// the month, and the year. The zero value means that the list returns all records.
 type Months struct {
 	Month, Year string // names of the parameters
 
@@ -34,9 +34,8 @@ func (m Months) Every() time.Duration { return Incremental{Full: m.Full}.Every()
 type Range struct {
 	// From and Until bound the range. Until is exclusive. If Until is zero, the range has no end.
 	//
-	// A list by months is requested for the months that overlap the range. Any other list is requested for the
-	// records that changed in the range. If the source accepts no end, the records that changed since From are
-	// requested.
+	// For a list by months, the pass requests the months that overlap the range. For any other list, it requests the
+	// records that changed in the range. If the source accepts no end, it requests all records that changed since From.
 	From, Until time.Time
 
 	Whole bool // read the whole list, regardless of earlier passes

@@ -46,7 +46,8 @@ const (
 	ParamLater   = "later"    // time of the last record, if the oldest comes first
 	ParamEarlier = "earlier"  // time of the last record, if the newest comes first
 	ParamRecord  = "record"   // value of another member of the last record
-	// A time: records last changed before it are left out. %s in a name stands for the field with the time of change.
+	// A time. The source leaves out records that last changed before it. %s in a name stands for the field with the time
+	// of change.
 	ParamChange = "change"
 	ParamToken  = "cursor" // token from the answer
 	ParamLink   = "link"   // parameters that next links usually contain
@@ -105,13 +106,13 @@ type Words struct {
 	ListTypes       struct{ Members, Parts Names } `yaml:"list_types"`       // members in which an object states its type
 	ListMembers     Names                          `yaml:"list_members"`     // they mark an object with an id as a list
 	EnvelopeMembers Names                          `yaml:"envelope_members"` // they mark an object without an id as an envelope around the payload
-	EnvelopeWords   Names                          `yaml:"envelope_words"`   // common beside the records and unrelated to paging
+	EnvelopeWords   Names                          `yaml:"envelope_words"`   // members that are common beside the records and unrelated to paging
 	Fields          struct {
-		Keys, Labels          Names // fields that identify records, and fields that often do
+		Keys, Labels          Names // fields that identify records, and fields that often identify them
 		Times, Changed, Money Names
 		Created               Names
 	}
-	RecordTokens Names `yaml:"record_tokens"` // members of the last record whose value may request the next page
+	RecordTokens Names `yaml:"record_tokens"` // members of the last record whose value may be the token of the next page
 
 	PagerTypes []struct {
 		Type       string

@@ -24,8 +24,8 @@ func (v Verdict) Touched() bool { return v.Drop || v.Masked() || v.Rename != "" 
 func (v Verdict) Masked() bool { return v.Mask.Action != "" }
 
 // Verdict returns the verdict on the field at a JSON pointer into the record, without array indexes. If an object is
-// dropped, its members are dropped too, unless Partial is set. If one mask matches the field and another the object
-// around it, the mask of the field applies.
+// dropped, its members are dropped too, unless Partial is set. If one mask matches the field and another mask matches
+// the object around it, the mask of the field applies.
 func (s Stream) Verdict(source string) Verdict {
 	p := pointer(source)
 	v := Verdict{}

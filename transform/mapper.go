@@ -76,14 +76,14 @@ func (m *Mapper) SetAllocator(mem memory.Allocator) {
 // page that it did not add. [Mapper.AppendParts] adds whole pages. Append copies the page, so the caller may reuse its
 // bytes.
 //
-// If the page is not a valid JSON array, Append adds nothing and returns a [*SyntaxError]. It also returns an error
-// if the pages since the last Flush are larger than 1 GiB together. A record that cannot be stored is a [Reject], not an error.
-// Append accepts raw control characters in strings.
+// If the page is not a valid JSON array, Append adds nothing and returns a [*SyntaxError]. It also returns an error if
+// the pages since the last Flush are together larger than 1 GiB. A record that cannot be stored is a [Reject], not an
+// error. Append accepts raw control characters in strings.
 func (m *Mapper) Append(records []byte) (rest []byte, err error) { return m.append(records, false) }
 
 // AppendParts adds a page that consists of several arrays, given with their offsets in the page. It yields after each
-// part, and whenever the columns are full. Then the yielded bool is true, and the caller must call Flush. A
-// [*SyntaxError] has the offset of the record in the page, and its position among the records. // Invariant 6
+// part, and whenever the columns are full. If the columns are full, the yielded bool is true, and the caller must call
+// Flush. A [*SyntaxError] has the offset of the record in the page, and its position among the records. // Invariant 6
 func (m *Mapper) AppendParts(parts iter.Seq2[int, []byte]) iter.Seq2[bool, error] {
 	return func(yield func(bool, error) bool) {
 		before := m.Fetched()

@@ -30,7 +30,7 @@ const (
 )
 
 // HasWholeRecord reports whether the reject of a whole record has the original record. The parameter reason is the
-// reason of the reject. If the record is appended to a mapper again, it may be stored.
+// reason of the reject. Such a record may be stored if it is appended to a mapper again.
 func HasWholeRecord(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
 // Codes that functions return in the place of a position, if they refuse a value. Mapper.record then determines whether

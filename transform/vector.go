@@ -66,11 +66,11 @@ func (k kind) width() int {
 }
 
 // vector collects the values of a column in buffers, which Arrow takes over. A row without a value costs nothing until
-// a later row has one. The method at then fills the rows between the two with nulls. Only vectors with nulls have a
+// a later row has a value. Then the method at fills the rows between them with nulls. Only vectors with nulls have a
 // validity bitmap.
 type vector struct {
 	mem  memory.Allocator
-	typ  arrow.DataType // one of the lattice in package schemas
+	typ  arrow.DataType // a type of the lattice in package schemas
 	kind kind
 	n    int // number of rows up to the last row with a value
 	room int
@@ -79,7 +79,7 @@ type vector struct {
 	data  []byte // texts, one after another
 	valid []byte // validity bitmap; nil: no row is null
 
-	// At most one of these is used, according to kind. It is the buffer fixed, seen as a slice of another type.
+	// At most one of these slices is used. The kind determines which one. This slice uses the memory of the buffer fixed.
 	ints     []int64
 	decimals []decimal128.Num
 	floats   []float64

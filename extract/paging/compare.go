@@ -17,8 +17,8 @@ const (
 )
 
 // Compare says how page b differs from page a. If b has some records of a and also other records, Compare returns
-// OtherRecords. Then b may be the next page: if a record is added between two requests, the last records of a move to
-// the next page.
+// OtherRecords. Then b may be the next page: if a record is added between two requests, some records of the first page
+// move to the next page.
 func Compare(a, b Hashes) Likeness {
 	switch {
 	case a.N == b.N && Sum(a.Keys) == Sum(b.Keys):

@@ -43,7 +43,7 @@ func (link) Send(at Position, set func(name, value string)) (ranged string) {
 // NeedsNext implements [Pager].
 func (link) NeedsNext(string) bool { return true }
 
-// Judge accepts an empty page as the end, unless the server returns records for all parameters of the link.
+// Judge accepts an empty page as the end, unless the server returns records for all parameters of the link together.
 func (g link) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
 	if t.Like != NoRecords || t.Silent {
 		return g.parameter.Judge(ctx, p, t)

@@ -42,7 +42,7 @@ type Page struct {
 	Signals Signals
 	Total   int64  // the total of the list, or -1
 	Rule    string // how the list ends after this page, if it does
-	Note    string // for people
+	Note    string // a note for people
 	Answer  any    // belongs to the list
 }
 

@@ -18,7 +18,7 @@ func (offset) Type() string { return string(KindOffset) }
 // Traits implements [Pager].
 func (offset) Traits() Traits { return Traits{Computes: true, Blind: true, Counts: true} }
 
-// Candidates begins with the parameter that the answer names.
+// Candidates returns requests with the usual parameters. The parameter that the answer names comes first.
 func (g offset) Candidates(e *evidence) []Candidate {
 	usual := schemas.Paging().Parameters(schemas.ParamOffset)
 	return e.named(g, records.Unique(slices.Concat(echoed(e.First.Signals.offsetName, usual), usual)))

@@ -18,7 +18,8 @@ func (page) Type() string { return string(KindPage) }
 // Traits implements [Pager].
 func (page) Traits() Traits { return Traits{Computes: true, Blind: true, Counts: true} }
 
-// Candidates begins with the most usual parameter. The parameter that the answer names comes second.
+// Candidates returns requests with the usual parameters. The most usual parameter comes first, and then the parameter
+// that the answer names.
 func (g page) Candidates(e *evidence) []Candidate {
 	usual := schemas.Paging().Parameters(schemas.ParamPage)
 	return e.named(g, records.Unique(slices.Concat(usual[:1], echoed(e.First.Signals.pageName, usual), usual)))

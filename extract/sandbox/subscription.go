@@ -20,7 +20,7 @@ type Webhook struct {
 	Faults  WebhookFaults `json:"faults,omitzero"`   // faults of the delivery
 	Retries int           `json:"retries,omitempty"` // number of retries after 429, 5xx and no answer; 0 means 3, negative means none
 
-	Backoff     Duration `json:"backoff,omitempty"`     // wait before the first retry; it doubles for each further one; 0 means 100ms
+	Backoff     Duration `json:"backoff,omitempty"`     // wait before the first retry; it doubles for each further retry; 0 means 100ms
 	Timeout     Duration `json:"timeout,omitempty"`     // timeout of one attempt; 0 means 30s
 	Connections int      `json:"connections,omitempty"` // concurrent deliveries; 0 means 1; with 1, deliveries arrive in order
 }

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// world is the platform's data. Its readers hold the server's read lock, its writers the write lock.
+// world is the platform's data. Readers hold the server's read lock, and writers hold the write lock.
 type world struct {
 	tables  map[string]*table
 	version uint64 // incremented by every change

@@ -3,8 +3,8 @@ package segments
 // recent is the weight of the earlier pages of a segment in its density. The last page has the weight 1.
 const recent = 0.75
 
-// density says how far some pages of the list reach: their distance on the [scale], and their number. Records may come
-// in bursts, so the density of one page says little about the next pages.
+// density describes some pages of the list: the distance that they cover on the [scale], and their number. Records may
+// come in bursts, so the density of one page says little about the next pages.
 type density struct{ distance, pages float64 }
 
 // span returns the average distance of a page.
@@ -45,7 +45,7 @@ func (p *Plan) measure(d density, after string, keys []string) density {
 	return d.times(recent).plus(page)
 }
 
-// between estimates how far a page reaches between two segments.
+// between estimates the distance that a page covers between two segments.
 func (p *Plan) between(left, right density) float64 {
 	usual := density{p.all.span(), 1}
 	return left.plus(right).plus(usual).span()

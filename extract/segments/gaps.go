@@ -12,7 +12,7 @@ const (
 // gap is a part of the list that no segment has read.
 type gap struct {
 	from, to uint64
-	span     float64 // how far a page reaches on the scale
+	span     float64 // distance that a page covers on the scale
 	before   float64 // pages of the list before the gap, an estimate
 	pages    float64 // pages in the gap, an estimate; without the page that is already requested
 	end      end

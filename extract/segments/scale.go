@@ -22,7 +22,7 @@ type scale struct {
 	falls  bool   // the list has the largest key first
 }
 
-// form is one way to write keys in order.
+// form is one way to write keys, such as whole numbers or UUIDs. It relates each key to a number.
 type form interface {
 	// number returns a number that grows with the key.
 	number(key string) (n uint64, ok bool)
@@ -34,7 +34,8 @@ type form interface {
 	time(at time.Time) (n uint64, ok bool)
 }
 
-// scaleOf returns the scale of a list that begins with the given keys, or nil. The keys must be strictly in order.
+// scaleOf returns the scale of a list that begins with the given keys. It returns nil if the keys have no known form,
+// or are not strictly in order.
 func scaleOf(keys []string) *scale {
 	if len(keys) < leastKeys {
 		return nil

@@ -1,13 +1,13 @@
-// Package segments plans how to read a list in several segments at the same time. A request for a page of this list has
-// the key of the record before the page, as in starting_after=17. The list must be sorted by this key.
+// Package segments plans how to read a list in several segments at the same time. The list must be sorted by a key. Each
+// page is requested with the key of the record before it, as in starting_after=17.
 //
-// To find a record far ahead, a request has a guessed key. The last record of the answer has a real key, and a segment
-// begins after this record. The pages of several segments are requested at the same time. The pass reads the segments
-// in the order of the list.
+// To begin a segment far ahead, a request has a guessed key. The last record of the answer has a real key, and the
+// segment begins after this record. The pages of several segments are requested at the same time. The pass reads the
+// segments in the order of the list.
 //
-// The pass uses such a page only if the last record that it has read has the key of the page's request. So each page is
-// the answer to the same request that the pass would send if it read one page after another. Perhaps the pass never
-// reads the record at which a segment begins: the record was deleted, or the server answered wrongly. Then the pass
+// Suppose that a page was requested with the key 17. The pass uses this page only if it has just read the record with
+// the key 17. So it uses only answers to requests that it would also send if it read one page after another. Perhaps the
+// pass never reads the record with this key: the record was deleted, or the server answered wrongly. Then the pass
 // requests the pages itself.
 //
 // The package sends no requests. A [Plan] names the keys to request, and takes what the answers contain.
@@ -70,7 +70,7 @@ func New(now time.Time) *Plan {
 	return &Plan{now: now, end: math.MaxUint64, latest: math.MaxUint64, left: -1, dense: true, wanted: make(map[string]*segment)}
 }
 
-// Skip notes that the pass has read pages that [Plan.Passed] does not know.
+// Skip notes that the pass has read pages without a call of [Plan.Passed].
 func (p *Plan) Skip() { p.key = "" }
 
 // Passed notes the next page that the pass reads, with the keys of its records. The argument left is how many records

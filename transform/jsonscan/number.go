@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// Numeral is a number as written: Digits × 10^-Scale. Without an exponent, it keeps its trailing zeros: 1.50 has
-// Scale 2. With an exponent, it has no trailing zeros.
+// Numeral is a number as written: Digits × 10^-Scale. A number without an exponent keeps its trailing zeros: 1.50 has
+// Scale 2. A number with an exponent has no trailing zeros.
 type Numeral struct {
 	Raw      []byte
 	Digits   []byte // without leading zeros; empty for zero

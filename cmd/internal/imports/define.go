@@ -162,8 +162,8 @@ func originOf(s string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// common tries several prefixes before the paths of the operations. It returns the best prefix: with it, more
-// operations are in the catalogue than with any other. It also returns the number of these operations.
+// common tries several prefixes before the paths of the operations. It returns the prefix with which the most
+// operations are in the catalogue, and the number of these operations.
 func (f *definer) common() (prefix string, matches int) {
 	var prefixes []string
 	for _, s := range f.d.Servers {

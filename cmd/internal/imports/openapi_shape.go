@@ -26,7 +26,7 @@ func (w *shaper) shape(ref *openapi3.SchemaRef, depth int) *Shape {
 	defer func() { w.open = w.open[:len(w.open)-1] }()
 	out := &Shape{Kind: kind(s), Format: s.Format, Text: joinedText(s.Title, s.Description), Enum: enum(s)}
 	if s.Title != "" && s.Description != "" {
-		out.Text = sentence(s.Description) // a title next to a description is the schema's name
+		out.Text = sentence(s.Description) // if there is a description, the title is only the schema's name
 	}
 	switch out.Kind {
 	case Array:
@@ -57,7 +57,8 @@ func (w *shaper) members(properties openapi3.Schemas, depth int) []Member {
 	return all
 }
 
-// oneOf adds to a shape what its variants (oneOf, anyOf) have in common. It ignores the variant null.
+// oneOf adds to a shape the properties that its variants, from oneOf or anyOf, have in common. It ignores the variant
+// null.
 func (w *shaper) oneOf(out *Shape, variants openapi3.SchemaRefs, depth int) *Shape {
 	var union *Shape
 	for _, ref := range variants {

@@ -48,7 +48,7 @@ type Finding struct {
 	Tried   int      // number of candidates that were tried
 	Partial int      // how many samples the best candidate verifies
 	Failing []int    // with ErrNone: indexes of the samples that the best candidate does not verify
-	Late    int      // number of samples that a Verifier would have refused when they were received, because of their time
+	Late    int      // number of samples that a Verifier would have refused on arrival, because of their time
 }
 
 // Timed reports whether a time is signed.
