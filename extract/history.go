@@ -41,7 +41,7 @@ type event struct {
 	row     records.Row
 	changed time.Time
 	created time.Time
-	number  *big.Int // the key; nil if it is no whole number, or if created decides
+	number  *big.Int // the key; nil if it is not a whole number, or if the times of creation are compared
 	known   bool     // created or number is known
 }
 

@@ -202,8 +202,8 @@ func TestDialect(t *testing.T) {
 	require.Equal(t, []int{requests[0], requests[0] - 1, requests[0] - 1}, requests)
 }
 
-// A pass does not take an answer of the negotiation after a request of its own: if records move to another page in
-// between, a record may be on none of the pages that were read.
+// After a request of its own, a pass takes no more answers of the negotiation. Otherwise a record that moves to another
+// page in between may be missing from all pages that were read.
 func TestEarlyAnswersInOrder(t *testing.T) {
 	s := list("x.things", "id")
 	e := (&Client{maxBytes: 64 << 20}).newTestEarly()

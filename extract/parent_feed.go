@@ -116,7 +116,7 @@ func (f *parentFeed) tap(ctx context.Context, pages iter.Seq2[Page, error], resu
 		return pages
 	}
 	return func(yield func(Page, error) bool) {
-		err := errStopped // also if the caller panics, so that waiting children continue. Invariant 15
+		err := errStopped // stays the result if the caller panics, so that waiting children continue. Invariant 15
 		defer func() { f.finish(ctx, err, nil) }()
 		err = f.drain(pages, yield)
 	}
@@ -266,7 +266,7 @@ func (f *parentFeed) read(ctx context.Context) {
 	if !f.claim() {
 		return
 	}
-	err := errStopped // as in tap
+	err := errStopped // stays the result if the reading panics, so that waiting children continue
 	var list *ParentList
 	defer func() { f.finish(ctx, err, list) }()
 	s := f.c.settled(f.parent)

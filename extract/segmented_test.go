@@ -29,7 +29,7 @@ type keyed struct {
 	bare  bool                                     // no page says whether it is the last
 	total bool                                     // pages state the number of records
 	count bool                                     // pages state the number of their records
-	hex   bool                                     // ids are written as those of MongoDB
+	hex   bool                                     // ids are written in hex, like the ids of MongoDB
 	fails func(w http.ResponseWriter, id int) bool // answers itself, if it returns true
 
 	change func(k *keyed) // called before each answer

@@ -420,7 +420,7 @@ func TextOf(raw []byte) string {
 	return string(raw)
 }
 
-// Text returns a text, or "" if v is none.
+// Text returns the text v without its quotes, or "" if v is not a text.
 func (d *Doc) Text(v Value) string {
 	if d.Kind(v) != '"' {
 		return ""

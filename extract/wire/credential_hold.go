@@ -30,7 +30,7 @@ type holder struct {
 	mu          sync.Mutex
 	read        bool
 	grant       grant
-	signInErr   error // why a person has to sign in; then there are no more exchanges
+	signInErr   error // why a person has to sign in; if it is set, there are no more exchanges
 	lostCalls   int   // calls without an answer
 	failedCalls int   // consecutive failed calls
 	seen        []Secret

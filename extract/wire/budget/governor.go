@@ -90,7 +90,7 @@ func (g *Governor) time(i instant) time.Time {
 // have changed the record.
 const longestWait = 20 * time.Millisecond
 
-// Reasons why a request waits. While the gate is closed, the reason is the one for which it closed.
+// Reasons why a request waits. While the gate is closed, a request waits for the reason for which the gate closed.
 const (
 	waitsForPace    = "pace"
 	waitsForLimit   = "limit"

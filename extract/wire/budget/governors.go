@@ -71,7 +71,7 @@ func (gs *Governors) release(name string, t *sharedGovernor) error {
 	return t.g.Close()
 }
 
-// applyLimit lowers the limit to that of p, if that is lower.
+// applyLimit lowers the limit to the limit of p, if that limit is lower.
 func (g *Governor) applyLimit(p Plan) error {
 	mine := newLimitEstimate(p)
 	return g.with(func(r *record, _ instant) bool {

@@ -31,10 +31,10 @@ type lease struct {
 
 // need records how many grants a member needs. This is also a sign of life of the member.
 //
-// A member that does not use most of its grants sends a request only now and then. Each request would have to wait for
-// the instant of the next grant. So the grants of such a member are loose: the member may use a grant until the instant
-// of its next grant. A request that is sent later than planned may fall into a later window. So each member with loose
-// grants may add one request to a window, and the record plans one request less for each of them. // Invariant 4
+// A member that does not use most of its grants sends requests rarely. Each request would have to wait for the instant
+// of the next grant. So the grants of such a member are loose: the member may use a grant until the instant of its next
+// grant. A request that is sent later than planned may fall into a later window. So each member with loose grants may
+// add one request to a window, and the record plans one request less for each of them. // Invariant 4
 func (r *record) need(id uint64, n need, now instant) {
 	r.sign(id, now)
 	loose, live := 0, 0
