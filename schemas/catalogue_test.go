@@ -243,7 +243,7 @@ func TestCatalogueWith(t *testing.T) {
 	require.Equal(t, []string{"/data/rows"}, got.Records)
 
 	before, _ := c.Find("crm.leads")
-	require.NotEqual(t, got.Records, before.Records, "the first catalogue stays as it was")
+	require.NotEqual(t, got.Records, before.Records, "the first catalogue does not change")
 
 	own.Parent = "blog.authors"
 	_, err = c.With(own)

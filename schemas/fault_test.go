@@ -15,7 +15,7 @@ func TestNewCatalogueFindsFaults(t *testing.T) {
 		want  string
 	}{
 		{"name without module", func(s *Stream) { s.Name = "posts" }, `stream posts: name: want <module>.<resource> in snake case`},
-		{"name with a child's mark", func(s *Stream) { s.Name = "blog.a__b" }, `stream blog.a__b: name: want <module>.<resource> in snake case`},
+		{"name with two underscores", func(s *Stream) { s.Name = "blog.a__b" }, `stream blog.a__b: name: want <module>.<resource> in snake case`},
 		{"other module", func(s *Stream) { s.Module = "crm" }, `stream blog.posts: module: "crm" is not the part of the name before the dot`},
 		{"unknown surface", func(s *Stream) { s.Surface = "v3" }, `stream blog.posts: surface: "v3": want one of "v2", "app"`},
 		{"unknown class", func(s *Stream) { s.Class = "map" }, `stream blog.posts: class: "map": want one of "list", "board", "detail", "singleton", "lookup", "report", "file", "session", "write"`},
@@ -24,7 +24,7 @@ func TestNewCatalogueFindsFaults(t *testing.T) {
 		{"relative path", func(s *Stream) { s.Path = "api/posts" }, `stream blog.posts: path: "api/posts" begins neither with a slash nor with a scheme`},
 		{"no table", func(s *Stream) { s.Table.Name = "" }, `stream blog.posts: name: the table "" must have 1 to 48 bytes`},
 		{"disabled without reason", func(s *Stream) { s.Enabled = false }, `stream blog.posts: reason: say why the stream is not enabled`},
-		{"records no pointer", func(s *Stream) { s.Records = []string{"data"} }, `stream blog.posts: records: "data" is not a JSON pointer`},
+		{"records that is not a pointer", func(s *Stream) { s.Records = []string{"data"} }, `stream blog.posts: records: "data" is not a JSON pointer`},
 		{"records with a bad escape", func(s *Stream) { s.Records = []string{"/a~2"} }, `stream blog.posts: records: "/a~2" is not a JSON pointer`},
 		{"context", func(s *Stream) { s.Context = "a b" }, `stream blog.posts: context: "a b" is not in snake case`},
 		{"volatile key", func(s *Stream) { s.Volatile = []string{"id"} }, `stream blog.posts: volatile: id is part of the key`},
@@ -45,7 +45,7 @@ func TestNewCatalogueFindsFaults(t *testing.T) {
 		{"parameter without value", func(s *Stream) { s.Params = []Param{{Name: "id", In: "query"}} }, `stream blog.posts: params: id: set from or value`},
 		{"parameter without parent", func(s *Stream) { s.Params = []Param{{Name: "id", In: "query", From: "/id"}} }, `stream blog.posts: params: id: from needs a parent`},
 		{"parameter from and value", func(s *Stream) { s.Params = []Param{{Name: "id", In: "query", From: "/id", Value: "1"}} }, `stream blog.posts: params: id: from and value exclude each other`},
-		{"parameter from no pointer", func(s *Stream) {
+		{"parameter with a from that is not a pointer", func(s *Stream) {
 			s.Parent, s.Params = "blog.authors", []Param{{Name: "id", In: "query", From: "id"}}
 		}, `stream blog.posts: params: id: from "id" is not a JSON pointer`},
 		{"unknown parent", func(s *Stream) { s.Parent = "blog.nobody" }, `stream blog.posts: parent: there is no stream "blog.nobody"`},

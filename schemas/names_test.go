@@ -104,8 +104,8 @@ func TestColumnWithSuffix(t *testing.T) {
 func TestColumnNormalFormsDiffer(t *testing.T) {
 	composed, decomposed := Column("é"), Column("e\u0301")
 	require.NotEqual(t, composed, decomposed)
-	require.NotEqual(t, Column("\u1100\u1161"), Column("가"), "conjoining and whole syllables")
-	require.NotEqual(t, Column("\u212b"), Column("\u00c5"), "the unit and the letter")
+	require.NotEqual(t, Column("\u1100\u1161"), Column("가"), "a Hangul syllable as two letters and as one character")
+	require.NotEqual(t, Column("\u212b"), Column("\u00c5"), "the Ångström sign and the letter Å")
 }
 
 func TestColumnsOfLongNamesDiffer(t *testing.T) {

@@ -99,7 +99,7 @@ func TestPresets(t *testing.T) {
 	}
 	require.True(t, verdict("hr.employees", "/passport_number", PresetPersonal).Drop)
 	require.True(t, verdict("hr.employees", "/tax_payer_id", PresetPersonal).Drop)
-	require.Empty(t, verdict("hr.leave_types", "/name", PresetPersonal).Mask.Action, "the name of a type")
+	require.Empty(t, verdict("hr.leave_types", "/name", PresetPersonal).Mask.Action, "the name of a leave type is not personal")
 }
 
 func TestPresetsKeepKeysAndTypes(t *testing.T) {

@@ -43,7 +43,7 @@ func TestQuotedDecimals(t *testing.T) {
 		{"leading zeros", append([]string{`"007.50"`}, sound...), "text"},
 		{"an exponent", append([]string{`"7.50e1"`}, sound...), "text"},
 		{"a negative zero", append([]string{`"-0.00"`}, sound...), "text"},
-		{"numbers beside them", append([]string{`7.50`}, sound...), "decimal(16,2)"},
+		{"texts and a number", append([]string{`7.50`}, sound...), "decimal(16,2)"},
 		{"numbers", quoted(quotedDecimals, `%d.50`), "decimal(16,2)"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

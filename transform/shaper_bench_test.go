@@ -46,7 +46,7 @@ func BenchmarkShaper(b *testing.B) {
 		{"rename one", schemas.Rules{Rename: map[string]string{"email": "mail"}}},
 		{"round one", schemas.Rules{Masks: masks("score", "round")}},
 		{"hmac of one", schemas.Rules{Masks: masks("email", "hmac"), MaskKey: "0123456789abcdef"}},
-		{"hmac of one that recurs", schemas.Rules{Masks: masks("last_name", "hmac"), MaskKey: "0123456789abcdef"}},
+		{"hmac of one with repeated values", schemas.Rules{Masks: masks("last_name", "hmac"), MaskKey: "0123456789abcdef"}},
 		{"hmac of the key", schemas.Rules{Masks: masks("id", "hmac"), MaskKey: "0123456789abcdef"}},
 		{"filter half", schemas.Rules{Filter: []schemas.Condition{{Column: "score", Min: &min}}}},
 		{"contract kept", schemas.Rules{Contract: schemas.Contract{Tables: schemas.Freeze, Columns: schemas.Freeze, Types: schemas.Freeze}}},

@@ -41,7 +41,7 @@ func TestHashWithDropsAndMasks(t *testing.T) {
 		`{"id":1,"items":[{"x":"a","sub":[{"x":"q"},{"x":"p"}]},{"x":"b","sub":[{"x":"r"}]}]}`,
 		`{"id":1,"items":[{"x":"a","sub":[{"x":"p"},{"x":"r"}]},{"x":"b","sub":[{"x":"q"}]}]}`,
 	} {
-		require.NotEqual(t, one(with("x", "hash"), nested), one(with("x", "hash"), moved), "a masked value at another place")
+		require.NotEqual(t, one(with("x", "hash"), nested), one(with("x", "hash"), moved), "a masked value in another position")
 		require.Equal(t, one(with("x", "redact"), nested), one(with("x", "redact"), moved))
 	}
 	require.NotEqual(t, one(with("x", "hash"), `{"id":1,"x":["a","b"]}`), one(with("x", "hash"), `{"id":1,"x":["b","a"]}`))

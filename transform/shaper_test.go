@@ -113,9 +113,9 @@ func TestShaperMasks(t *testing.T) {
 		{"round of a boolean", schemas.Mask{Action: "round"}, `[{"id":1,"x":true}]`, `null`},
 		{"list", schemas.Mask{Action: "hash"}, `[{"id":1,"x":["abc",null]},{"id":2,"x":[]}]`,
 			`["ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",null] []`},
-		{"list and scalar", schemas.Mask{Action: "redact", With: "#"}, `[{"id":1,"x":["abc",[1]]},{"id":2,"x":7},{"id":3,"x":"s"}]`,
+		{"redact a list and a scalar", schemas.Mask{Action: "redact", With: "#"}, `[{"id":1,"x":["abc",[1]]},{"id":2,"x":7},{"id":3,"x":"s"}]`,
 			`"[\"#\",[\"#\"]]" "\"#\"" "\"#\""`},
-		{"list of rounded", schemas.Mask{Action: "round"}, `[{"id":1,"x":[151,249]}]`, `[200,200]`},
+		{"round numbers in a list", schemas.Mask{Action: "round"}, `[{"id":1,"x":[151,249]}]`, `[200,200]`},
 		{"drop", schemas.Mask{Action: "drop"}, `[{"id":1,"x":["abc",[1]]},{"id":2,"x":7}]`, ``},
 		{"keep", schemas.Mask{Action: "keep"}, `[{"id":1,"x":7}]`, `7`},
 	} {

@@ -13,12 +13,12 @@ func TestFullPageAtTheTotal(t *testing.T) {
 		n, records int
 		open       bool
 	}{
-		"full":               {100, 100, true},
-		"read one by one":    {100, 0, true},
-		"larger":             {101, 101, true},
-		"not full":           {99, 99, false},
-		"some twice, full":   {40, 100, true},
-		"not full, by one's": {99, 0, false},
+		"full":                      {100, 100, true},
+		"full, read one by one":     {100, 0, true},
+		"larger":                    {101, 101, true},
+		"not full":                  {99, 99, false},
+		"full, some records twice":  {40, 100, true},
+		"not full, read one by one": {99, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := Progress{Step: 100, Rows: 200, Total: 200}

@@ -34,7 +34,7 @@ func TestSignalsOfManyMembers(t *testing.T) {
 		last := s.Unread[len(s.Unread)-1]
 		require.Equal(t, "beside the records: not all read", last.String(), format)
 		require.Contains(t, s.Doubts(1<<40), last, "a text that is the same on each page is ignored, a number is not")
-		require.Equal(t, "abc", s.Token, "the cursor after them is found")
+		require.Equal(t, "abc", s.Token, "the cursor after these members is found")
 		require.Greater(t, r.doubted, maxDoubted)
 	}
 	s, _ := read(20, `,"m%07d":"x"`)

@@ -82,7 +82,7 @@ func TestFaults(t *testing.T) {
 
 	a, err = strike("hr.*=field,field=data,as=rows")
 	require.NoError(t, err)
-	require.Equal(t, strings.Replace(string(good), `"data":`, `"rows":`, 1), string(a.body), "and nothing else")
+	require.Equal(t, strings.Replace(string(good), `"data":`, `"rows":`, 1), string(a.body), "nothing else changes")
 
 	a, err = strike("hr.*=field,field=name,value=null")
 	require.NoError(t, err)

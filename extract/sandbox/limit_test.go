@@ -36,7 +36,7 @@ func TestLimitChanges(t *testing.T) {
 		require.True(t, l.take("key", time.Duration(ms)*time.Millisecond).ok)
 	}
 	l.set(Rate{Requests: 2, Window: time.Second})
-	require.False(t, l.take("key", 1001*time.Millisecond).ok, "the two newest still count")
+	require.False(t, l.take("key", 1001*time.Millisecond).ok, "the two newest requests still count")
 	require.True(t, l.take("key", 1002*time.Millisecond).ok)
 	l.set(Rate{})
 	require.True(t, l.take("key", 1002*time.Millisecond).ok)

@@ -179,7 +179,7 @@ func TestSignatures(t *testing.T) {
 			require.Equal(t, 200, d.writing("POST", "/api/lead/create", map[string]any{"name": "Zoë/Ada", "email": "a@example.test"}).status)
 			drain(t, d.Server)
 			got := l.arrivals()
-			require.Len(t, got, 2, "a true one and a forged one")
+			require.Len(t, got, 2, "a genuine delivery and a forged delivery")
 			require.Contains(t, string(got[0].body), `Zo\u00eb\/Ada`, "in PHP's encoding, so that a re-encoded body cannot be verified")
 			require.Equal(t, tt.want(got[0], string(got[0].body)), got[0].header.Get(tt.header))
 			require.NotEqual(t, tt.want(got[1], string(got[1].body)), got[1].header.Get(tt.header))
