@@ -122,8 +122,8 @@ func (b *InboxFile) Quota() int64 { return b.quota }
 func (b *InboxFile) Close() error { return b.close() }
 
 // Append stores a delivery. When it returns without an error, the delivery is durable and may be acknowledged. If the
-// delivery repeats an earlier one, Append stores nothing, because the earlier delivery is already durable. // Invariant
-// 3
+// delivery repeats an earlier one, Append stores nothing, because the earlier delivery is already
+// durable. // Invariant 3
 //
 // Deliveries that arrive at the same time are written and synced together. Append recognizes a repetition by its source
 // and id. It remembers ids for at least 90 days, even if the first delivery was trimmed. A delivery without an id is

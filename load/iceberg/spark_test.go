@@ -153,8 +153,8 @@ func TestSparkMaintains(t *testing.T) {
 	require.Len(t, s.sql(t, "SELECT id FROM penstock.penstock.leads VERSION AS OF 'first'"), 3)
 }
 
-// Spark changes rows and columns. The stream stops and reports the difference, and Accept undoes the change. Invariant
-// 16
+// Spark changes rows and columns. The stream stops and reports the difference, and Accept undoes the
+// change. Invariant 16
 func TestSparkWrites(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)

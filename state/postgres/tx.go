@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/state/retry"
 )
 
-// reconnect limits the repetitions of an operation after a lost connection or a restart of the database.
-// // Invariant 15
+// reconnect limits the repetitions of an operation after a lost connection or a restart of the
+// database. // Invariant 15
 var reconnect = retry.Policy{First: 20 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Total: 10 * time.Second}
 
 // errUncertain means that a commit was sent, but its answer did not arrive.

@@ -312,8 +312,8 @@ func briefs(es []state.Event) (all []string) {
 	return all
 }
 
-// A call of Events returns a limited number of bytes, even if most of them are in the headers of the events. Invariant
-// 6
+// A call of Events returns a limited number of bytes, even if most of them are in the headers of the
+// events. Invariant 6
 func inboxBytes(t *testing.T, _ Rig, open func() state.Store) {
 	b := inboxOf(t, opened(t, open), state.InboxOptions{})
 	for n := range 24 {

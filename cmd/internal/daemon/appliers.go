@@ -9,19 +9,20 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
 
-// appliers apply the webhook events of the sources of one pipeline, one source after the other. They are not safe for
-// concurrent use.
+// appliers apply the webhook events of one pipeline. There is one applier for each of its sources, and they work one
+// after the other. They are not safe for concurrent use.
 type appliers []*execute.Applier
 
-// apply applies the events that are ready, source by source. A source that fails does not stop the others. The
-// parameter refused has the streams of earlier refreshes that were refused: see [serve.Pipeline].
+// apply applies the events that are ready, source by source. If a source fails, the others are still applied. Events
+// may request a refresh of streams. The parameter refused has the streams whose refresh was refused before: see
+// [serve.Pipeline].
 func (as appliers) apply(ctx context.Context, refused []string) (all serve.Deltas, err error) {
 	var errs []error
 	for _, x := range as {
 		x.Refused(refused)
 		d, err := x.Apply(ctx)
 		if len(as) > 1 {
-			x.Close() // there may be thousands
+			x.Close() // there may be thousands of appliers, so free their resources
 		}
 		errs = append(errs, err)
 		all.Applied += d.Applied
@@ -44,7 +45,7 @@ func (as appliers) close() {
 	}
 }
 
-// earlier returns the earlier of two times; the zero time means none.
+// earlier returns the earlier of two times. The zero time does not count.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -52,7 +53,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// sooner returns the shorter of two waits; 0 means none.
+// sooner returns the shorter of two waits. A wait of 0 does not count.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

@@ -35,8 +35,8 @@ func writeCertificate(t *testing.T, cert, key, name string, until time.Time) {
 	require.NoError(t, os.WriteFile(key, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}), 0o600))
 }
 
-// TestCertificateFiles: a certificate is read again when its files change. While the files are unusable, the previous
-// certificate stays in use.
+// TestCertificateFiles: when the files of a certificate change, it is read again. While the new files are unusable, the
+// previous certificate stays in use.
 func TestCertificateFiles(t *testing.T) {
 	dir := t.TempDir()
 	f := &certificateFiles{cert: filepath.Join(dir, "cert.pem"), key: filepath.Join(dir, "key.pem"), log: slog.New(slog.DiscardHandler)}
@@ -53,12 +53,12 @@ func TestCertificateFiles(t *testing.T) {
 	require.NoError(t, os.WriteFile(f.key, []byte("half a key"), 0o600))
 	require.Equal(t, "old.example", name())
 	writeCertificate(t, f.cert, f.key, "over.example", time.Now().Add(-time.Hour))
-	require.Equal(t, "old.example", name(), "the new certificate has expired")
+	require.Equal(t, "old.example", name(), "the new certificate has expired, so the old one stays in use")
 	writeCertificate(t, f.cert, f.key, "new.example.org", time.Now().Add(time.Hour))
 	require.Equal(t, "new.example.org", name())
 
-	// The log says only once why files are not used. At each check they are read again, even if their times and sizes
-	// are unchanged, because their mode may have changed.
+	// The files are unusable. The log says why only once. But each check reads them again, even if their times and
+	// sizes are unchanged, because their mode may have changed.
 	var log bytes.Buffer
 	f.log = slog.New(slog.NewTextHandler(&log, nil))
 	writeCertificate(t, f.cert, f.key, "late.example.org", time.Now().Add(time.Hour))

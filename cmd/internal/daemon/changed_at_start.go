@@ -2,13 +2,14 @@ package daemon
 
 import "github.com/penstock-data/penstock/cmd/internal/config"
 
-// comparedKey is a key of two configurations, and whether both have the same value.
+// comparedKey is a key of the configuration, and whether it has the same value in two configurations.
 type comparedKey struct {
 	name string
 	same bool
 }
 
-// ChangedAtStart compares two configurations and returns the different keys that serve reads only at start.
+// ChangedAtStart compares two configurations. It returns the keys that differ, among those that serve reads only when
+// it starts.
 func ChangedAtStart(was, is config.Config) []string {
 	return changed(was, is,
 		comparedKey{"serve.listen", was.Serve.Listen == is.Serve.Listen},
@@ -16,11 +17,11 @@ func ChangedAtStart(was, is config.Config) []string {
 		comparedKey{"serve.openlineage", sameCollector(was.Serve.OpenLineage, is.Serve.OpenLineage)})
 }
 
-// changed returns the different keys among those that each daemon reads only at start, and among own.
+// changed returns the keys that differ, among those that every daemon reads only when it starts, and among own.
 func changed(was, is config.Config, own ...comparedKey) (keys []string) {
 	for _, k := range append(own,
 		comparedKey{"serve.tls", sameFiles(was.Serve.TLS, is.Serve.TLS)},
-		comparedKey{"serve.auth", len(was.Serve.Tokens) == 0 || len(is.Serve.Tokens) > 0}, // changed tokens apply at once
+		comparedKey{"serve.auth", len(was.Serve.Tokens) == 0 || len(is.Serve.Tokens) > 0}, // other tokens take effect at once; only the removal of all tokens needs a restart
 		comparedKey{"state", was.State.Dir == is.State.Dir && was.State.URL == is.State.URL && was.State.Keyring == is.State.Keyring},
 	) {
 		if !k.same {

@@ -31,7 +31,7 @@ type Dashboard struct {
 	scheme func(config.Source) string
 	guard  *access.Guard // checks access at every route that accepts a token
 
-	closed bool                     // there were tokens when the daemon started
+	closed bool                     // the daemon started with tokens
 	wrong  chan serve.AccessRefused // uses of wrong tokens, to be written to the audit log
 }
 
@@ -51,7 +51,7 @@ func OpenDashboard(c *config.Config, o DashboardConfig) (*Dashboard, error) {
 	d := &Dashboard{opener: o.Opener, scheme: o.Scheme, closed: len(c.Serve.Tokens) > 0, wrong: make(chan serve.AccessRefused, 256)}
 	d.guard = access.New(access.Options{Log: o.Opener.Log, Observe: func(n serve.AccessRefused) {
 		o.Observe(n)
-		if !n.Limited { // refusals over the limit are not recorded, so the audit log stays small
+		if !n.Limited { // refusals beyond the rate limit are not recorded, so that the audit log stays small
 			select {
 			case d.wrong <- n:
 			default: // the channel is full; the program's log has the refusal
@@ -68,18 +68,18 @@ func OpenDashboard(c *config.Config, o DashboardConfig) (*Dashboard, error) {
 	return d, err
 }
 
-// Configure switches to another configuration. New tokens are valid at once. If the daemon started with tokens
-// and the new configuration has none, the old tokens stay valid.
+// Configure switches to another configuration. New tokens are valid at once. If the new configuration has no tokens,
+// but the daemon started with tokens, the old tokens stay valid.
 func (d *Dashboard) Configure(c *config.Config) {
 	d.conf.Store(c)
 	define(d.guard, c, d.closed)
 }
 
-// define passes the tokens of a configuration to a guard. The parameter closed reports that the process started with
+// define passes the tokens of a configuration to a guard. The parameter closed says whether the process started with
 // tokens.
 func define(guard *access.Guard, c *config.Config, closed bool) {
 	if len(c.Serve.Tokens) == 0 && closed {
-		return // without a token, every machine that reaches the address would have access
+		return // keep the old tokens: without any, everyone who can reach the address would have access
 	}
 	var tokens []access.Token
 	for _, t := range c.Serve.Tokens {
@@ -122,12 +122,12 @@ func (d *Dashboard) recordWrong(ctx context.Context) {
 // clock returns the current time by the clock of the state, for the audit log.
 func (d *Dashboard) clock() time.Time { return d.opener.State(d.conf.Load()).Now() }
 
-// maxSeparate is the number of per-source parts of a destination up to which the dashboard shows all parts. If
-// there are more, it shows only the part of the source that a visitor selects.
+// maxSeparate is the greatest number of per-source parts of a destination for which the dashboard shows all parts. If a
+// destination has more, the dashboard shows only the part of the source that a visitor selects.
 const maxSeparate = 20
 
-// places returns the configured destinations. For a destination with up to maxSeparate per-source parts, it
-// returns the parts.
+// places returns the configured destinations. If a destination has at most maxSeparate per-source parts, places returns
+// these parts instead of the whole.
 func (d *Dashboard) places() []boardfacts.DestinationPart {
 	c := d.conf.Load()
 	var all []boardfacts.DestinationPart
@@ -151,7 +151,7 @@ func (d *Dashboard) places() []boardfacts.DestinationPart {
 	return all
 }
 
-// open opens the part of a source in a destination. If source is "", it opens the whole destination.
+// open opens the part of a destination that belongs to a source. If source is "", it opens the whole destination.
 func (d *Dashboard) open(ctx context.Context, c *config.Config, to config.Destination, source string) (load.Destination, error) {
 	to = to.For(source)
 	p, err := d.opener.Kind(c, to)

@@ -2,5 +2,5 @@
 
 package daemon
 
-// descriptors returns 0: these systems have no limit to query.
+// descriptors returns 0, because this system has no limit that can be read.
 func descriptors() int { return 0 }

@@ -24,7 +24,7 @@ func (s *Signals) watchGrants(ctx context.Context) {
 		case seen := <-looked:
 			s.metrics.Observe(seen)
 			s.alerts.Observe(seen)
-		case <-ctx.Done(): // do not wait for s.grants: a state database that does not respond must not delay the exit. Invariant 15
+		case <-ctx.Done(): // do not wait for s.grants, because a state database that does not respond must not delay the exit. Invariant 15
 			return
 		}
 		select {
@@ -35,8 +35,8 @@ func (s *Signals) watchGrants(ctx context.Context) {
 	}
 }
 
-// grants returns the configured sign-ins. If the sign-ins of a source cannot be read within grantsEvery, the source is
-// in Unread.
+// grants returns the configured sign-ins. If some sign-ins of a source cannot be read within grantsEvery, the field
+// Unread has the source.
 func (s *Signals) grants(ctx context.Context) serve.GrantsSeen {
 	ctx, cancel := context.WithTimeout(ctx, grantsEvery)
 	defer cancel()
@@ -47,8 +47,8 @@ func (s *Signals) grants(ctx context.Context) serve.GrantsSeen {
 	return seen
 }
 
-// grantsOf returns the sign-ins of a configuration. If a sign-in cannot be read, its source is in Unread, and the error
-// failed is the last of these errors. The other sign-ins are still read.
+// grantsOf returns the sign-ins of a configuration. If a sign-in cannot be read, the field Unread has its source, and
+// the others are still read. The error failed is the last error of a read.
 func grantsOf(ctx context.Context, o *open.Opener, c *config.Config) (seen serve.GrantsSeen, failed error) {
 	seen.At = o.State(c).Now()
 	for _, src := range c.Sources {

@@ -17,13 +17,13 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// A state database that does not respond does not delay the exit of the daemon. Each check has a deadline.
+// A state database that does not respond must not delay the exit of the daemon. Each check has a time limit.
 func TestWatchGrantsEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bounded bool
 		s := &Signals{log: slog.New(slog.DiscardHandler), grantsOf: func(ctx context.Context, _ *config.Config) (serve.GrantsSeen, error) {
 			_, bounded = ctx.Deadline()
-			time.Sleep(time.Hour) // like a read that takes no context
+			time.Sleep(time.Hour) // behave like a read without a context
 			return serve.GrantsSeen{}, nil
 		}}
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
@@ -36,7 +36,7 @@ func TestWatchGrantsEnds(t *testing.T) {
 	})
 }
 
-// A source is reported once as unread, however many of its sign-ins cannot be read.
+// If several sign-ins of a source cannot be read, the source is still reported only once as unread.
 func TestUnreadGrantsAreReportedOnce(t *testing.T) {
 	dir := t.TempDir()
 	o := &open.Opener{File: filepath.Join(dir, "pipelines.yaml"), Log: slog.New(slog.DiscardHandler), Kinds: []open.Kind{{Scheme: "parquet"}}}

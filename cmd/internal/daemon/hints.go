@@ -7,9 +7,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// ReadOnHint returns, for each source, the streams of a pipeline that are read again after a delivery whose signature
-// cannot be verified. They are the streams under `refresh` in the source's webhooks, and their ancestors. Parents come
-// before their children. The map has only sources with such streams.
+// ReadOnHint returns the streams of a pipeline that are read again after a delivery whose signature cannot be verified.
+// The map has these streams by source. They are the streams under `refresh` in the source's webhooks, and their
+// ancestors. Parents come before their children. Sources without such streams are not in the map.
 func ReadOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 	all := map[string][]string{}
 	for _, from := range p.From {

@@ -17,12 +17,13 @@ type trimmer interface {
 	Trim(ctx context.Context, source string, through int64) error
 }
 
-// InboxTrimmer removes events from the inbox once every pipeline that reads their source has applied them in every
-// destination. It knows the pipelines of one configuration. It is safe for concurrent use. // Invariant 3
+// InboxTrimmer removes events from the inbox. It removes an event when every pipeline that reads the event's source has
+// applied it in every destination. It knows the pipelines of one configuration. It is safe for concurrent
+// use. // Invariant 3
 type InboxTrimmer struct {
 	mu      sync.Mutex
-	through map[string]map[string]int64 // last applied event, by source and pipeline
-	trimmed map[string]int64            // last removed event, by source
+	through map[string]map[string]int64 // number of the last applied event, by source and pipeline
+	trimmed map[string]int64            // number of the last removed event, by source
 	ended   bool
 }
 
@@ -40,8 +41,8 @@ func NewInboxTrimmer(c *config.Config) *InboxTrimmer {
 	return t
 }
 
-// End stops the removal of events. It is called when the daemon loads a new configuration. The new pipelines may need
-// events that the old pipelines have already applied.
+// End stops the removal of events. The daemon calls it before it uses a new configuration, because the new pipelines
+// may need events that the old pipelines have already applied.
 func (t *InboxTrimmer) End() {
 	if t == nil {
 		return
@@ -51,8 +52,8 @@ func (t *InboxTrimmer) End() {
 	t.ended = true
 }
 
-// Applier returns an applier for the events of a pipeline's source. The trimmer removes the events that the applier has
-// applied.
+// Applier returns an applier for the events of a pipeline's source. The applier reports to the trimmer which events it
+// has applied.
 func (t *InboxTrimmer) Applier(x *execute.Executor, c *config.Config, p config.Pipeline, inbox state.Inbox) *execute.Applier {
 	return x.NewApplier(c, p, inbox, func(ctx context.Context, through int64) error {
 		return t.Applied(ctx, inbox, p.From[0].Text, p.Name, through)
@@ -60,7 +61,7 @@ func (t *InboxTrimmer) Applier(x *execute.Executor, c *config.Config, p config.P
 }
 
 // Applied records that a pipeline has applied the events of source up to the number through. It removes the events that
-// no pipeline needs any more. If the removal fails, the next call tries again.
+// no pipeline needs any more. If the removal fails, the next call of Applied tries again.
 func (t *InboxTrimmer) Applied(ctx context.Context, inbox trimmer, source, pipeline string, through int64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

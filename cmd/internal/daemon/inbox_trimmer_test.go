@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// trimming is a trimmer that records the argument through of its calls.
+// trimming is a trimmer that records the argument through of each call.
 type trimming struct {
 	through []int64
 	err     error
@@ -32,7 +32,7 @@ func readers(names ...string) *config.Config {
 	return c
 }
 
-// A failed removal is tried again, even if no pipeline has advanced.
+// If a removal fails, it is tried again, even if no pipeline has applied more events.
 func TestInboxTrimmerRetries(t *testing.T) {
 	full := errors.New("disk full")
 	inbox, trims := &trimming{err: full}, NewInboxTrimmer(readers("a", "b"))
@@ -45,8 +45,8 @@ func TestInboxTrimmerRetries(t *testing.T) {
 	require.Equal(t, []int64{5}, inbox.through, "events are removed only once")
 }
 
-// After a reload, the trimmer of the old configuration removes no event that a new pipeline needs. A pipeline that is no
-// longer configured does not keep events in the inbox.
+// After a reload, the trimmer of the old configuration must not remove events that a new pipeline needs. A pipeline
+// that is no longer configured must not keep events in the inbox.
 func TestInboxTrimmerAfterReload(t *testing.T) {
 	inbox, before := &trimming{}, NewInboxTrimmer(readers("a", "gone"))
 	require.NoError(t, before.Applied(t.Context(), inbox, "main", "a", 9))

@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
-// Listen opens an address of the configuration, with connection limits and TLS. The parameter key is the key of the
-// address in the configuration.
+// Listen opens an address of the configuration, with connection limits and TLS. The parameter key is the section of the
+// configuration that has the address, such as serve.
 func Listen(c *config.Config, key, address string, log *slog.Logger) (net.Listener, error) {
 	var files *certificateFiles
 	if t := c.Serve.TLS; t != nil {
@@ -42,7 +42,8 @@ func Listen(c *config.Config, key, address string, log *slog.Logger) (net.Listen
 	return l, nil
 }
 
-// socketMode is the mode of a socket file. The owner and the group may connect, for example a proxy in that group.
+// socketMode is the mode of a socket file. The owner and the group may connect. For example, a proxy may belong to that
+// group.
 const socketMode fs.FileMode = 0o660
 
 func openListener(address string) (net.Listener, error) {
@@ -74,7 +75,7 @@ func abandoned(path string) bool {
 	}
 	c, err := net.DialTimeout("unix", path, time.Second)
 	if err == nil {
-		_ = c.Close() // a process listens
+		_ = c.Close() // a process listens on the socket
 	}
 	return errors.Is(err, syscall.ECONNREFUSED)
 }
@@ -82,8 +83,8 @@ func abandoned(path string) bool {
 // lookEvery is how often the certificate files are checked for changes.
 const lookEvery = 5 * time.Second
 
-// certificateFiles is a certificate that is read again when its files change. As long as the new files cannot be used,
-// the previous certificate stays in use. It is safe for concurrent use.
+// certificateFiles is a certificate that is read again when its files change. While the new files cannot be used, the
+// previous certificate stays in use. It is safe for concurrent use.
 type certificateFiles struct {
 	cert, key string
 	log       *slog.Logger
@@ -92,10 +93,10 @@ type certificateFiles struct {
 	current *tls.Certificate
 	stamp   [2]stamp  // stamps of the files that current was read from
 	looked  time.Time // last check for changes
-	fault   string    // why the last reload failed, as logged; "" if it did not fail
+	fault   string    // reason in the log why the last reload failed; "" if it did not fail
 }
 
-// stamp detects changes of a file.
+// stamp has the properties of a file by which a change is noticed.
 type stamp struct {
 	at   time.Time
 	size int64
@@ -124,8 +125,8 @@ func (f *certificateFiles) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	return f.current, nil
 }
 
-// reload reads the files again. If they cannot be used, the next check calls reload again, even if times and sizes are
-// the same: a repair may change only the mode of a file. Each reason is logged once.
+// reload reads the files again. If they cannot be used, the next check calls reload again, even if their times and
+// sizes are the same. The reason is that a repair may change only the mode of a file. Each error is logged once.
 func (f *certificateFiles) reload(now time.Time) {
 	err := f.load(now)
 	switch {
@@ -152,7 +153,7 @@ func (f *certificateFiles) load(now time.Time) error {
 	return nil
 }
 
-// soon is the remaining lifetime below which `check` warns about a certificate.
+// soon is a lifetime. If a certificate expires within this time, `check` warns about it.
 const soon = 14 * 24 * time.Hour
 
 // CheckTLS checks that serve can use the configured certificate, and warns if it expires soon.
@@ -173,8 +174,8 @@ func CheckTLS(ctx context.Context, c *config.Config) []check.Finding {
 	return []check.Finding{found}
 }
 
-// Limits of the daemon's connections, for each client address and in total. Many senders and visitors may share the
-// address of a proxy.
+// Limits of the daemon's connections, for each client address and in total. The limits for one address are high,
+// because many senders and visitors may share the address of a proxy.
 const (
 	connectionsEach = 1024
 	connectionsAll  = 4096
@@ -184,9 +185,10 @@ const (
 // database engine and the files of runs.
 const ownDescriptors = 48
 
-// Connections returns the limits of connections for a process that may have this number of file descriptors; 0
-// means any number. A quarter of the descriptors, and at least ownDescriptors, stay free for runs and files. One
-// address gets at most two thirds of the connections, so that other webhook senders can still connect.
+// Connections returns the limits of connections for a process that may have this number of file descriptors. If the
+// number is 0, the process may have any number. A quarter of the descriptors, and at least ownDescriptors, stay free
+// for runs and files. One address gets at most two thirds of the connections, so that other webhook senders can still
+// connect.
 func Connections(descriptors int) receive.Connections {
 	c := receive.Connections{PerAddress: connectionsEach, Total: connectionsAll}
 	if descriptors > 0 {

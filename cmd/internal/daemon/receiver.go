@@ -21,8 +21,8 @@ import (
 // pinEvery is how often the receiver looks for newly learned signature schemes.
 const pinEvery = 2 * time.Second
 
-// Receiver verifies the signatures of webhook deliveries. A source's signature scheme is configured, or `webhooks
-// learn` has found it. The receiver is safe for concurrent use.
+// Receiver verifies the signatures of webhook deliveries. The signature scheme of a source is either configured, or was
+// found by `webhooks learn`. The receiver is safe for concurrent use.
 type Receiver struct {
 	*receive.Handler
 	log *slog.Logger
@@ -31,7 +31,7 @@ type Receiver struct {
 
 	mu   sync.Mutex
 	conf *config.Config
-	pins map[string][]byte // learned schemes by source, as last read
+	pins map[string][]byte // learned schemes by source, from the last read
 
 	headers atomic.Pointer[map[string]string] // expected signature header by source
 }
@@ -55,7 +55,7 @@ func (r *Receiver) Reconfigure(ctx context.Context, c *config.Config) error {
 	return r.redefine(ctx, c)
 }
 
-// redefine does the work of define. The caller must hold mu.
+// redefine does the work of Reconfigure. The caller must hold mu.
 func (r *Receiver) redefine(ctx context.Context, c *config.Config) error {
 	pins, err := ReadPins(ctx, c, r.notes)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *Receiver) Update(ctx context.Context) {
 	r.adopt(ctx)
 }
 
-// refresh redefines the sources when a learned scheme has changed.
+// refresh passes the sources to the receiver again if a learned scheme has changed.
 func (r *Receiver) refresh(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -122,12 +122,12 @@ func (r *Receiver) refresh(ctx context.Context) {
 		return
 	}
 	if err := r.redefine(ctx, r.conf); err != nil {
-		r.pins = pins // so that the error is logged once
+		r.pins = pins // remember the schemes, so that the error is logged only once
 		r.log.Error("webhooks keep the previous schemes", "error", err)
 	}
 }
 
-// adopt turns captured deliveries into events, for sources whose scheme is known. After an error, the next tick
+// adopt turns captured deliveries into events, for sources whose scheme is known. If it fails, the next call of Update
 // tries again.
 func (r *Receiver) adopt(ctx context.Context) {
 	for _, source := range r.verified() {
@@ -170,13 +170,13 @@ func (r *Receiver) Scheme(s config.Source) string {
 	}
 	pinned, err := config.ParsePin(PinLocation(r.conf, s.Name), text, s.Webhooks.Header)
 	if err != nil {
-		return "" // define or refresh has reported the error
+		return "" // redefine or refresh has reported the error
 	}
 	return pinned.Name
 }
 
-// ReadPins reads the learned schemes. A source with a configured scheme is skipped, because the configured scheme
-// has priority.
+// ReadPins reads the learned schemes. It skips a source with a configured scheme, because a configured scheme has
+// priority.
 func ReadPins(ctx context.Context, c *config.Config, notes state.Notes) (map[string][]byte, error) {
 	pins := map[string][]byte{}
 	for _, s := range c.Sources {
@@ -217,14 +217,14 @@ func Verifiers(c *config.Config, pins map[string][]byte) (receive.Sources, error
 		}
 		v, err := signature.Compile(schemes, w.Keys)
 		if err != nil {
-			return nil, badPin(c, s, err) // a learned scheme; configured schemes were checked when the file was read
+			return nil, badPin(c, s, err) // this is a learned scheme, because configured schemes were checked when the file was read
 		}
 		all[s.Name] = v
 	}
 	return all, nil
 }
 
-// PinName is the key of the note with the scheme learned for a source.
+// PinName is the name of the note with the learned scheme of a source.
 func PinName(source string) string { return "webhooks/" + source + ".yaml" }
 
 // PinLocation describes where the note with the learned scheme is, for messages.

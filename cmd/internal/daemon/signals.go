@@ -22,7 +22,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Signals are metrics, alerts, lineage, traces and health: what operators use besides the dashboard.
+// Signals are metrics, alerts, lineage, traces and health. Operators use them in addition to the dashboard.
 type Signals struct {
 	redactor *wire.Redactor
 	metrics  *signal.Metrics
@@ -41,7 +41,7 @@ type Signals struct {
 }
 
 // OpenSignals opens the signals of a configuration. The parameter build describes this program. The secrets of each
-// configuration are added to redactor.
+// later configuration are added to redactor, too.
 func OpenSignals(ctx context.Context, o *open.Opener, c *config.Config, pipelines []serve.Pipeline, build signal.Build, redactor *wire.Redactor) (*Signals, error) {
 	s := &Signals{grantsOf: func(ctx context.Context, c *config.Config) (serve.GrantsSeen, error) { return grantsOf(ctx, o, c) }, log: o.Log, redactor: redactor, now: o.State(c).Now, statuses: func() []serve.Status { return nil }}
 	s.metrics = signal.NewMetrics(build, s.read)
@@ -103,7 +103,7 @@ func (s *Signals) Configure(c *config.Config, pipelines []serve.Pipeline) {
 	}
 }
 
-// lineageOf returns the names that OpenLineage has for the sources and destinations of each pipeline.
+// lineageOf returns, for each pipeline, the OpenLineage names of its sources and destinations.
 func lineageOf(c *config.Config) map[string]signal.LineagePipeline {
 	all := map[string]signal.LineagePipeline{}
 	for _, p := range c.Pipelines {
@@ -126,8 +126,8 @@ func lineageOf(c *config.Config) map[string]signal.LineagePipeline {
 	return all
 }
 
-// lineagePlace returns the name that OpenLineage has for a destination. For a server it is scheme://host and a
-// dotted path, for a file the scheme and the path.
+// lineagePlace returns the OpenLineage name of a destination. For a server, the name is scheme://host and a dotted
+// path. For a file, it is the scheme and the path.
 func lineagePlace(d config.Destination) signal.LineagePlace {
 	u, err := url.Parse(d.Shown)
 	if err != nil || u.Host == "" {
@@ -180,11 +180,11 @@ func (s *Signals) Mount(d *serve.Daemon, c *config.Config, j state.Journal, in s
 	d.Handlers.Metrics = s.metrics.Handler(d.Log)
 }
 
-// lastSignals limits how long the daemon sends its last spans when it ends.
+// lastSignals is the time limit for sending the last spans when the daemon ends.
 const lastSignals = 800 * time.Millisecond
 
-// Run sends signals until wait is called. The daemon calls wait after its last run has ended, so that signals
-// about that run are sent too.
+// Run sends signals until wait is called. The daemon calls wait after its last run has ended. So signals about that run
+// are sent too.
 func (s *Signals) Run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
@@ -204,8 +204,8 @@ func (s *Signals) Run(ctx context.Context) (wait func()) {
 	}
 }
 
-// read returns the current rate limits and the state of the inbox. Several runs may share a credential and its
-// limit: the limit is reported once.
+// read returns the current rate limits and the state of the inbox. Several runs may share a credential and its limit.
+// Such a limit is returned only once.
 func (s *Signals) read() signal.Reading {
 	r := signal.Reading{Inbox: s.standings()}
 	r.Units, r.Slots = unitsNow(s.units, s.log)

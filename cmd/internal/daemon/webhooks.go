@@ -58,9 +58,9 @@ func (h *Webhooks) Run(ctx context.Context) (wait func()) {
 	return func() { cancel(); all.Wait() }
 }
 
-// Applies lets each pipeline apply the events of its sources that send webhooks.
+// Applies sets functions in the pipelines with which they apply the events of their sources with webhooks.
 func (h *Webhooks) Applies(c *config.Config, all []serve.Pipeline) {
-	h.trimmer.End() // its appliers may still run, and would remove events that the new pipelines need
+	h.trimmer.End() // the old appliers may still run, and would remove events that the new pipelines need
 	h.trimmer = NewInboxTrimmer(c)
 	t := h.trimmer
 	for i := range all {

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
-// CheckWebhooks reports the signature scheme and the secrets with which deliveries of a source are verified.
+// CheckWebhooks reports the signature scheme and the secrets that verify the deliveries of a source.
 func CheckWebhooks(ctx context.Context, o *open.Opener, c *config.Config, source string, now time.Time) []check.Finding {
 	s, _ := c.Source(source)
 	w := s.Webhooks
@@ -51,8 +51,8 @@ func CheckWebhooks(ctx context.Context, o *open.Opener, c *config.Config, source
 		Hint: "`penstock webhooks learn " + source + "` finds it from three deliveries"}}
 }
 
-// keyTerms returns the secrets' names and when they expire. The result live is the number of secrets that have not
-// expired.
+// keyTerms describes the secrets: their names and when they expire. The result live is the number of secrets that have
+// not expired.
 func keyTerms(keys []signature.Key, now time.Time) (text string, live int) {
 	var all []string
 	for _, k := range keys {

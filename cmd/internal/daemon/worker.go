@@ -28,8 +28,8 @@ type WorkerConfig struct {
 	Hangup     <-chan struct{} // gets a value for each SIGHUP
 }
 
-// worker is a daemon that has no pipelines: it executes the units of runs that other processes plan. It serves health
-// and metrics, and reads its configuration again.
+// worker is a daemon without pipelines. It executes the units of runs that other processes have planned. It serves
+// health and metrics, and can read its configuration again.
 type worker struct {
 	WorkerConfig
 	log     *slog.Logger
@@ -44,8 +44,8 @@ type worker struct {
 	configuring sync.Mutex // locked while conf and the configuration of units change together
 }
 
-// RunWorker executes units until ctx ends. It serves /healthz, /readyz and /metrics from the start on, also while it
-// waits for the state database.
+// RunWorker executes units until ctx ends. It serves /healthz, /readyz and /metrics from the start, even while it waits
+// for the state database.
 func RunWorker(ctx context.Context, c *config.Config, o WorkerConfig) error {
 	w := &worker{WorkerConfig: o, log: o.Executor.Open.Log, begun: *c}
 	l, err := w.listen(c)
@@ -67,11 +67,11 @@ func RunWorker(ctx context.Context, c *config.Config, o WorkerConfig) error {
 	return w.run(ctx, c)
 }
 
-// freePort is an address on this machine whose port the system chooses.
+// freePort is an address on this machine. The system chooses the port.
 const freePort = "127.0.0.1:0"
 
-// listen opens the address of the worker. If another process has the default address, it opens a free port, because
-// several workers may run on one machine.
+// listen opens the address of the worker. Several workers may run on one machine. So if another process already uses
+// the default address, listen opens a free port.
 func (w *worker) listen(c *config.Config) (net.Listener, error) {
 	l, err := Listen(c, "worker", c.Worker.Listen, w.log)
 	if err == nil || c.Worker.At != (config.Pos{}) || !errors.Is(err, syscall.EADDRINUSE) {
@@ -81,7 +81,7 @@ func (w *worker) listen(c *config.Config) (net.Listener, error) {
 	return Listen(c, "worker", freePort, w.log)
 }
 
-// run serves and works until ctx ends, or one of the two fails.
+// run serves and works until ctx ends, or until serving or working fails.
 func (w *worker) run(ctx context.Context, c *config.Config) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -120,7 +120,8 @@ func (w *worker) work(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// begin sets the units, and passes the current configuration to them: SIGHUP may have come meanwhile.
+// begin stores units, and passes the current configuration to it, because SIGHUP may have changed the configuration
+// meanwhile.
 func (w *worker) begin(units *execute.Worker) {
 	w.configuring.Lock()
 	defer w.configuring.Unlock()
@@ -131,8 +132,8 @@ func (w *worker) begin(units *execute.Worker) {
 // watchEvery is how often an idle worker finds out whether the state database answers.
 const watchEvery = 5 * time.Second
 
-// watch makes the log say when the state database stops answering and when it answers again, also while the worker has
-// no work.
+// watch regularly requests an answer from the state database, even if the worker has no work. So the log says when the
+// database stops answering and when it answers again.
 func (w *worker) watch(ctx context.Context, units *execute.Worker) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -148,7 +149,7 @@ func (w *worker) watch(ctx context.Context, units *execute.Worker) {
 
 var errAwaiting = errors.New("waiting for the state database")
 
-// ready returns nil if the worker can work.
+// ready returns nil if the worker has started and the state database answers.
 func (w *worker) ready(ctx context.Context) error {
 	units := w.units.Load()
 	if units == nil {
@@ -162,7 +163,7 @@ func (w *worker) read() (r signal.Reading) {
 	return r
 }
 
-// unitsNow returns the units and slots for metrics. The result is empty for a nil *execute.Worker.
+// unitsNow returns the units and worker slots for metrics. If w is nil, the result is empty.
 func unitsNow(w *execute.Worker, log *slog.Logger) (*signal.Units, []signal.Slots) {
 	if w == nil {
 		return nil, nil
@@ -198,7 +199,7 @@ func (w *worker) configure(c *config.Config) {
 	w.units.Load().Configure(c)
 }
 
-// reload reads the configuration again. Units under way finish with the previous one.
+// reload reads the configuration again. Units that are being executed finish with the previous configuration.
 func (w *worker) reload(context.Context) ([]serve.Pipeline, error) {
 	c, err := w.Executor.Open.Load()
 	if err != nil {
@@ -210,7 +211,7 @@ func (w *worker) reload(context.Context) ([]serve.Pipeline, error) {
 	return nil, nil
 }
 
-// waiting returns the keys of the configuration that have changed but need a restart.
+// waiting returns the keys of the configuration that have changed but only take effect after a restart.
 func (w *worker) waiting() []string {
 	if all := w.pending.Load(); all != nil {
 		return *all
