@@ -7,13 +7,13 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Alerts says who is notified when something needs attention, and of what.
+// Alerts says who receives alerts, and of which kinds.
 type Alerts struct {
 	At     Pos
 	To     []wire.Secret // shoutrrr URLs; their form is checked elsewhere
-	ToAt   []Pos         // the position of each URL in the file
+	ToAt   []Pos         // the position in the file of each URL in To
 	On     []string      // the kinds of alerts to send, from AlertKinds
-	Digest time.Duration // how long an alert waits for other alerts to join its message; 0: the default; the same for all pipelines
+	Digest time.Duration // how long an alert waits so that other alerts can be sent in the same message; 0: the default; pipelines cannot set it
 }
 
 // AlertKinds returns the kinds of alerts. Without the key `on`, all kinds are sent.
@@ -29,8 +29,8 @@ func readAlerts(v value) Alerts {
 	return a
 }
 
-// readPipelineAlerts reads the alerts of a pipeline. If the pipeline does not set a key, the key has its value from the
-// alerts of the file.
+// readPipelineAlerts reads the alerts of a pipeline. If the pipeline does not set a key, the value of this key in the
+// alerts of the file applies.
 func readPipelineAlerts(v value, general Alerts) *Alerts {
 	a := general
 	a.At = v.pos()

@@ -15,16 +15,17 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Client has the options of one HTTP client for reading a source. A run needs a client for each surface, and one
-// for each stream that has its own origin, credential or headers.
+// Client has the options of one HTTP client for reading a source. A run needs a client for each surface, and another
+// client for each stream that has an origin, a credential or headers of its own.
 type Client struct {
 	Name    string      // v2, app, or the stream's name
-	Account wire.Secret // identifies the credential; the server counts all requests of an Account together, so its clients share a governor
+	Account wire.Secret // identifies the credential; the server counts all requests with it together, so clients with the same Account share a governor
 	wire.Options
 }
 
-// Clients returns the clients for reading the streams of a source and their parents. Each client may request
-// only the routes of its streams, and the routes that check whether a single record still exists. // Invariant 9
+// Clients returns the clients for reading the streams of a source and their parents. Each client may send only two
+// kinds of requests: for the routes of its streams, and for the routes that check whether a single record still
+// exists. // Invariant 9
 //
 // The clients store renewed tokens in the vault.
 func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([]Client, error) {
@@ -97,8 +98,9 @@ type account struct {
 	governor   *budget.Governor
 }
 
-// accounts makes one account for each identity, so that all clients of an account share one governor and one
-// credential. If two credentials signed in as the same user, each sign-in would end the other. // Invariant 4
+// accounts makes one account for each identity, so that all clients with this identity share one governor and one
+// credential. Otherwise two credentials could sign in as the same user, and each sign-in would end the session of the
+// other. // Invariant 4
 type accounts struct {
 	c          *Config
 	source     Source
@@ -106,7 +108,7 @@ type accounts struct {
 	byIdentity map[wire.Secret]*account
 }
 
-// accountOf returns the account of a credential. Without a credential, the base URL identifies the account.
+// accountOf returns the account of a credential. If there is no credential, the base URL identifies the account.
 func (as *accounts) accountOf(a Auth, at *Surface, base string) (*account, error) {
 	cred, word, err := as.credential(a, at)
 	if err != nil {
@@ -125,8 +127,8 @@ func (as *accounts) accountOf(a Auth, at *Surface, base string) (*account, error
 	return as.byIdentity[word], nil
 }
 
-// credential returns a credential and its identity, which is equal for credentials whose requests the server
-// counts together.
+// credential returns a credential and its identity. Credentials have the same identity if the server counts their
+// requests together.
 func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secret, error) {
 	switch {
 	case a.APIKey != "":
@@ -144,7 +146,7 @@ func (as *accounts) credential(a Auth, at *Surface) (wire.Credential, wire.Secre
 }
 
 // oauth makes a credential for each surface of a source, because the surfaces differ in their server or scopes. Sources
-// with the same client may be different accounts, so each has an identity of its own.
+// with the same OAuth client may be different accounts, so each source has an identity of its own.
 func (as *accounts) oauth(o *OAuth, at *Surface) (wire.Credential, wire.Secret, error) {
 	surface, server := schemas.SurfaceV2, cmp.Or(o.TokenURL, o.Issuer)
 	words := []string{as.source.Name, server, o.ClientID}
@@ -180,7 +182,8 @@ func digest(words ...string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// withParents adds the parents of the streams: a child stream is requested with keys of its parent's records.
+// withParents adds the parents of the streams, because the requests of a child stream need keys of its parent's
+// records.
 func (c *Config) withParents(streams []Stream) []Stream {
 	all := slices.Clone(streams)
 	for i := 0; i < len(all); i++ {
@@ -207,8 +210,9 @@ func (c *Config) details(lists []Stream) []Stream {
 	return all
 }
 
-// client returns the client of a stream with its own origin, credential or headers. It uses the headers and the
-// credential of a surface only for the surface's own origin. // Invariant 10
+// client returns the client of a stream that has an origin, a credential or headers of its own. If the origin of the
+// stream is that of a surface, the client also uses the headers of this surface. It uses the surface's credential if
+// the stream has none. For any other origin, it uses neither. // Invariant 10
 func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	o := wire.Options{Name: s.Name + " " + st.Name, BaseURL: st.Origin, Allow: []wire.Route{{Method: st.Method, Path: st.Path}}}
 	surface := s.Surface(st.Surface)
@@ -247,8 +251,8 @@ func routes(streams []Stream, want func(Stream) bool) []wire.Route {
 	return all
 }
 
-// Scopes returns the scopes to request for a surface of a source. If the file states scopes, they are the result.
-// Otherwise Scopes returns for v2 the scopes that the streams of the pipelines need, and for app none, because that
+// Scopes returns the scopes to request for a surface of a source. If the file has a list of scopes, Scopes returns it.
+// Otherwise the result for v2 is the scopes that the streams of the pipelines need. For app it is nil, because that
 // surface documents no scopes.
 func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 	src, _ := c.Source(source)
@@ -278,7 +282,7 @@ func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 	return slices.Compact(all)
 }
 
-// scope returns the scope that reading a stream needs. For streams outside the catalogue it guesses
+// scope returns the scope that is needed to read a stream. If the catalogue has no scope for it, scope guesses
 // MODULE.read, such as crm.read.
 func (s Stream) scope() string {
 	if s.Scope != "" {

@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// rereadEvery is the least time between two runs of a command whose output servers refuse.
+// rereadEvery is the least time between two runs of a command after servers have refused its output.
 const rereadEvery = 30 * time.Second
 
-// failingTime limits the total time of failing commands. Without this limit, thousands of sources with their own
-// commands could each wait for a timeout while the secret manager is locked. // Invariant 15
+// failingTime limits the total time of failing commands. There may be thousands of sources, each with a command of its
+// own. If the secret manager is locked, each command could wait for a timeout. // Invariant 15
 const failingTime = time.Minute
 
-// commands runs each distinct ${cmd:…} once, even if a template names it for thousands of sources. It is safe for
-// concurrent use.
+// commands runs each ${cmd:…} only once, even if a template uses the same command for thousands of sources. It is safe
+// for concurrent use.
 type commands struct {
 	run func(argv []string) (string, error)
 
 	mu      sync.Mutex
-	outputs map[string]*output // by the program and its arguments
+	outputs map[string]*output // by program and arguments
 	failed  time.Duration      // total time of failed commands
 }
 

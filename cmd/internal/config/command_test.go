@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A thousand sources name one command. It runs once, and once more for all of them after servers refuse its output.
+// A thousand sources use one command. It runs once. After servers have refused its output, it runs only once more for
+// all sources.
 func TestCommandsRunOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = `version: 1
@@ -54,11 +55,12 @@ pipelines: {all: {from: "*", to: lake}}
 		c, err = Parse([]byte(text), in)
 		require.NoError(t, err, "only the sources have errors, not the file")
 		require.Contains(t, c.Sources[999].Faults.Error(), "sealed")
-		require.Len(t, runs, 1, "a command that fails does not run again for the next source")
+		require.Len(t, runs, 1, "if a command fails, it does not run again for the next source")
 	})
 }
 
-// Of a thousand commands that hang, only the first two run. Commands that succeed may take any time.
+// A thousand commands hang. Only the first two run, because then the time for failing commands is used up. Commands
+// that succeed may take any time.
 func TestCommandsThatHang(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const text = `version: 1

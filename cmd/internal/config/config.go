@@ -1,7 +1,7 @@
-// Package config parses pipelines.yaml. It returns a [Config], or all errors in the file with line and
-// column. The package itself opens no files and no connections: the caller passes the bytes of the file,
-// functions that look up variables, files and commands, and the catalogue of streams. Start with [Parse];
-// [Config.Select] returns the streams of a pipeline.
+// Package config parses pipelines.yaml. It returns a [Config], or all errors in the file with line and column. The
+// package itself opens no files and no connections. The caller passes the bytes of the file, functions that look up
+// variables, files and commands, and the catalogue of streams. Start with [Parse]. [Config.Select] returns the streams
+// of a pipeline.
 package config
 
 import (
@@ -17,7 +17,7 @@ type Config struct {
 	Listing      *Listing      // nil: all sources are in the file
 	Destinations []Destination // in the file's order
 	Pipelines    []Pipeline    // in the file's order
-	Streams      []Stream      // the catalogue with overrides, then the file's own streams
+	Streams      []Stream      // the streams of the catalogue with the settings of the file, then the streams that the file adds
 	Serve        Serve
 	Worker       Worker
 	Alerts       Alerts
@@ -27,7 +27,7 @@ type Config struct {
 	presets *schemas.Presets
 }
 
-// Fault returns an error that points at p in the file.
+// Fault returns an error with the position p in the file.
 func (c *Config) Fault(p Pos, message string) error {
 	return Faults{{File: c.File, Pos: p, Message: message}}
 }
@@ -37,8 +37,8 @@ func (c *Config) Source(name string) (Source, bool) {
 	return find(c.Sources, func(s Source) bool { return s.Name == name })
 }
 
-// MayRead reports whether the configuration has a source of this name, or may have it: if the list of sources
-// was not read, any valid name may be in it.
+// MayRead reports whether the configuration has, or may have, a source of this name. If the list of sources was not
+// read, any valid name may be in the list.
 func (c *Config) MayRead(source string) bool {
 	_, known := c.Source(source)
 	return known || c.Listing != nil && c.Listing.Unread && IsName(source)

@@ -329,7 +329,7 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
-// Errors have the same positions if the lines of the file end in \r\n, as on Windows.
+// On Windows, the lines of a file may end in \r\n. Errors have the same positions then.
 func TestParseWindowsLines(t *testing.T) {
 	text := strings.Replace(contract, "mode: merge ", "mode: melt ", 1)
 	_, unix := Parse([]byte(text), input())

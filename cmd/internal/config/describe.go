@@ -18,8 +18,8 @@ import (
 // SchemaURL is the address of the JSON Schema of configurations.
 const SchemaURL = "https://raw.githubusercontent.com/penstock-data/penstock/main/cmd/penstock/pipelines.schema.json"
 
-// Describe returns the JSON Schema of configurations, for editors. To find the keys and the kinds of their
-// values, it gives the reader small test files and observes how the reader reads them. The descriptions of the
+// Describe returns the JSON Schema of configurations, for editors. It finds the keys and the kinds of their values by
+// experiment: it lets the reader read small test files, and observes what the reader expects. The descriptions of the
 // keys are in keys.yaml.
 func Describe() ([]byte, error) {
 	d, err := newDescriber()
@@ -59,7 +59,7 @@ type describer struct {
 	config *Config
 	words  map[string]string // the entries of keys.yaml: descriptions by the last keys of a path
 	used   map[string]bool   // the keys of words that were used
-	mute   []string          // paths without a description
+	mute   []string          // paths of keys without a description
 	above  [][]string        // the keys of the enclosing mappings
 }
 
@@ -75,7 +75,7 @@ func newDescriber() (*describer, error) {
 	return d, yaml.Unmarshal(keyWords, &d.words)
 }
 
-// probes are test values: a mapping, a list, a text and null.
+// probes are the test values that are tried at each place: a mapping, a list, a text and null.
 var probes = []string{"{}", "[]", "probe", "~"}
 
 func (d *describer) describe(p place) (*jsonSchema, error) {
@@ -108,8 +108,8 @@ func (d *describer) describe(p place) (*jsonSchema, error) {
 	return out, nil
 }
 
-// wordsFor returns the description of the longest suffix of p that has one. For a.b.c it tries "a.b.c", then
-// "b.c", then "c".
+// wordsFor returns the description of a path. It tries suffixes of p, the longest first. For a.b.c it tries "a.b.c",
+// then "b.c", then "c".
 func (d *describer) wordsFor(p place) string {
 	for i := range p {
 		end := p[i:].String()
@@ -152,7 +152,7 @@ func (d *describer) mapping(p place, s sighting) (*jsonSchema, error) {
 		return m, d.properties(m, p, s.fixedKeys)
 	}
 	if slices.ContainsFunc(d.above, func(keys []string) bool { return slices.Equal(keys, s.keys) }) {
-		return &jsonSchema{Type: "object"}, nil // an enclosing schema has the same keys, so the schema would have no end
+		return &jsonSchema{Type: "object"}, nil // an enclosing mapping has the same keys, so without this case the schema would have no end
 	}
 	d.above = append(d.above, s.keys)
 	defer func() { d.above = d.above[:len(d.above)-1] }()
@@ -175,7 +175,8 @@ func (d *describer) properties(m *jsonSchema, p place, keys []string) error {
 	return nil
 }
 
-// reference allows texts with ${…} or {field}, whose values only the reader can check.
+// reference allows any text that contains {, such as ${…} or {field}. Only the reader can check the value that replaces
+// it.
 func reference() *jsonSchema { return &jsonSchema{Type: "string", Pattern: `\{`} }
 
 // enum returns the words as values of a JSON Schema. For the words "true" and "false", it also adds the booleans,
@@ -191,7 +192,7 @@ func enum(words []string) []any {
 	return all
 }
 
-// Steps of a place that are not fixed keys: an entry of a list, and a value under a key that the user chooses.
+// Steps of a place that are not fixed keys: an item of a list, and the value of a key that the user chooses.
 const (
 	anyEntry = "[]"
 	anyKey   = "*"
@@ -203,7 +204,8 @@ type place []string
 // String returns the path with dots, such as sources.*.v2.
 func (p place) String() string { return strings.Join(p, ".") }
 
-// file returns the smallest file with the value at p. For sources.*.v2 that is {"sources": {probe: {"v2": VALUE}}}.
+// file returns the smallest file with the given value at p. For sources.*.v2, it is {"sources": {probe: {"v2":
+// VALUE}}}.
 func (p place) file(value string) string {
 	for _, step := range slices.Backward(p) {
 		switch step {
@@ -218,7 +220,7 @@ func (p place) file(value string) string {
 	return value
 }
 
-// node returns the value at p of a file that the method file has made.
+// node returns the value at p in a file that p.file has made.
 func (p place) node(root ast.Node) (ast.Node, error) {
 	for _, step := range p {
 		switch n := root.(type) {
@@ -235,7 +237,7 @@ func (p place) node(root ast.Node) (ast.Node, error) {
 	return root, nil
 }
 
-// look reads a file that has only the given value, at p. It returns how the reader read the value.
+// look lets the reader read a file that has only the given value, at p. It returns what the reader expects at p.
 func look(c *Config, in Input, p place, value string) (sighting, error) {
 	var all sighting
 	r := &reader{Input: in}

@@ -43,8 +43,8 @@ func TestEveryKeyIsDescribed(t *testing.T) {
 	require.NoError(t, err)
 	_, err = d.describe(nil)
 	require.NoError(t, err)
-	require.Empty(t, d.mute, "keys without an entry in keys.yaml")
-	require.ElementsMatch(t, slices.Collect(maps.Keys(d.words)), slices.Collect(maps.Keys(d.used)), "entries of keys.yaml must be used")
+	require.Empty(t, d.mute, "each key must have an entry in keys.yaml")
+	require.ElementsMatch(t, slices.Collect(maps.Keys(d.words)), slices.Collect(maps.Keys(d.used)), "each entry of keys.yaml must belong to a key")
 }
 
 func validator(t *testing.T) func(text []byte) error {
@@ -91,7 +91,8 @@ func parserFor(t *testing.T) func(text []byte) error {
 	}
 }
 
-// The JSON Schema must accept each configuration that the reader accepts, and refuse each that has an unknown key.
+// The JSON Schema must accept each configuration that the reader accepts. It must refuse each configuration with an
+// unknown key.
 func TestValidConfigurations(t *testing.T) {
 	t.Parallel()
 	valid, parse := validator(t), parserFor(t)
@@ -142,8 +143,8 @@ func everyConfiguration(t *testing.T) map[string][]byte {
 	return all
 }
 
-// The schema and the reader must both refuse an unknown key, in every mapping. The reader must know every key
-// that the schema has.
+// In every mapping, both the schema and the reader must refuse an unknown key. The reader must know every key that the
+// schema has.
 func TestSchemaMatchesReader(t *testing.T) {
 	t.Parallel()
 	valid, parse := validator(t), parserFor(t)
@@ -155,7 +156,7 @@ func TestSchemaMatchesReader(t *testing.T) {
 	var walk func(s *jsonSchema, p place)
 	walk = func(s *jsonSchema, p place) {
 		if slices.Equal(p, place{"sources", "template"}) {
-			return // the reader reads the template only with rows: see TestListedSourcesAreValid
+			return // without rows, the reader does not read the template: see TestListedSourcesAreValid
 		}
 		for _, one := range s.AnyOf {
 			walk(one, p)
@@ -172,7 +173,7 @@ func TestSchemaMatchesReader(t *testing.T) {
 		places++
 		file, fault := []byte(p.file("{penstok: 1}")), `unknown key "penstok"`
 		if schemaOf(t, s.Additional) != nil {
-			fault = "penstok is a number" // here every key is a valid name
+			fault = "penstok is a number" // the user chooses the keys of this mapping, so penstok is a valid key
 		}
 		require.ErrorContains(t, parse(file), fault, "%s", p)
 		require.Error(t, valid(file), "%s", p)
@@ -200,8 +201,8 @@ func schemaOf(t *testing.T, v any) *jsonSchema {
 	return s
 }
 
-// In a template, the JSON Schema accepts {plan} where otherwise only fixed words are allowed. It still refuses
-// unknown keys.
+// In a template, the JSON Schema must also accept a field such as {plan} where other files may have only fixed words.
+// It must still refuse unknown keys.
 func TestListedSourcesAreValid(t *testing.T) {
 	t.Parallel()
 	valid := validator(t)

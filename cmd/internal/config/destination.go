@@ -19,10 +19,10 @@ type Destination struct {
 	Shown   string      // URL without user, password and query, for output
 	Schema  string
 	Publish string      // path of the copy for readers
-	Mode    fs.FileMode // mode of created files; 0: as the umask allows, never writable by other users
+	Mode    fs.FileMode // mode of created files; 0: the umask decides, but other users can never write
 	Files   string      // folder for downloaded files, such as PDFs; "": the default of the scheme
 
-	AccessKey, SecretKey wire.Secret // credentials of an object store; "": found as the cloud's own tools find them
+	AccessKey, SecretKey wire.Secret // credentials of an object store; "": the client library of the cloud finds them
 }
 
 func readDestination(e entry) Destination {
@@ -52,7 +52,7 @@ func fileMode(v value) fs.FileMode {
 	})
 }
 
-// readURL checks the scheme against Input.Schemes, so that a new kind of destination needs no change here.
+// readURL checks the scheme of the URL against Input.Schemes. So a new kind of destination needs no change here.
 func (d *Destination) readURL(v value) {
 	s, ok := v.text()
 	if !ok {

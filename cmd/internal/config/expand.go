@@ -2,8 +2,8 @@ package config
 
 import "strings"
 
-// expand replaces ${NAME}, ${env:NAME}, ${file:PATH} and ${cmd:PROGRAM ARGUMENTS}. `$${` becomes `${`. A
-// reference in an inserted value stays as it is.
+// expand replaces ${NAME}, ${env:NAME}, ${file:PATH} and ${cmd:PROGRAM ARGUMENTS} by their values. `$${` becomes `${`.
+// If a value contains ${…}, this is not expanded again.
 func (v value) expand(raw string) (string, bool) {
 	var b strings.Builder
 	ok := true
@@ -30,8 +30,8 @@ func (v value) expand(raw string) (string, bool) {
 	}
 }
 
-// reference returns the value of one ${…}. An empty value is an error here, because an empty credential would
-// cause a less clear error later.
+// reference returns the value of one ${…}. An empty value is an error. Otherwise an empty credential would cause a less
+// clear error later.
 func (v value) reference(name string) (string, bool) {
 	if path, file := strings.CutPrefix(name, "file:"); file {
 		text, err := v.r.Read(strings.TrimSpace(path))
@@ -55,7 +55,8 @@ func (v value) reference(name string) (string, bool) {
 	return text, text != ""
 }
 
-// inserted returns the text of a file or command without line breaks at its end. An empty text is a fault.
+// inserted returns the text of a file or command, without the line breaks at its end. If the text is empty, it reports
+// a fault.
 func (v value) inserted(name, text string, err error, empty string) (string, bool) {
 	text = strings.TrimRight(text, "\r\n")
 	switch {
@@ -79,8 +80,8 @@ func isEnvName(s string) bool {
 	return s != ""
 }
 
-// printed returns the output of a command. Only credentials, destinations and the state may name a command. Verbs
-// that read no source do not run the commands of credentials.
+// printed returns the output of a command. Only credentials, destinations and the state may use a command. If the
+// current command of penstock reads no source, the commands of credentials are not run.
 func (v value) printed(command string) (string, bool) {
 	argv, ok := words(command)
 	switch {
@@ -97,11 +98,12 @@ func (v value) printed(command string) (string, bool) {
 	return v.inserted("cmd:"+command, text, err, ": the command printed nothing")
 }
 
-// unread is the value of a credential whose command is not run, because the current verb of penstock needs no source.
+// unread is the value of a credential whose command was not run, because the current command of penstock reads no
+// source.
 const unread = "not read"
 
-// words splits a command at spaces. Quotes keep an argument with spaces together. Nothing else has a special
-// meaning, unlike in a shell.
+// words splits a command at spaces. An argument with spaces can be put in quotes. Unlike in a shell, no other character
+// has a special meaning.
 func words(command string) (all []string, ok bool) {
 	var word strings.Builder
 	begun, quote := false, rune(0)

@@ -11,7 +11,7 @@ import (
 // Pos is a position in the file; lines and columns count from 1. The zero Pos is unknown.
 type Pos struct{ Line, Col int }
 
-// Fault is one error in a configuration. Its message may quote ${NAME} or ${file:PATH}, but never the value
+// Fault is one error in a configuration. Its message may quote the text ${NAME} or ${file:PATH}, but never the value
 // that replaces it. // Invariant 5
 type Fault struct {
 	File string
@@ -19,7 +19,7 @@ type Fault struct {
 	Message string
 }
 
-// Error returns "file:line:column: message". It leaves out what is unknown.
+// Error returns "file:line:column: message". It leaves out the parts that are unknown.
 func (f Fault) Error() string {
 	switch {
 	case f.File == "":
@@ -30,7 +30,7 @@ func (f Fault) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", f.File, f.Line, f.Col, f.Message)
 }
 
-const maxFaults = 100 // faults that are reported
+const maxFaults = 100 // greatest number of faults that are reported
 
 // Faults has all errors in a configuration, in the order of the file.
 type Faults []Fault
@@ -67,8 +67,8 @@ func (fs Faults) sorted() Faults {
 	return fs
 }
 
-// posOf returns the position of a value. For a block mapping, posOf returns the position of the first key, because the
-// parser reports the position of the first colon.
+// posOf returns the position of a value. For a block mapping, the parser reports the position of the first colon. So
+// posOf returns the position of the first key instead.
 func posOf(n ast.Node) Pos {
 	switch m := n.(type) {
 	case *ast.MappingNode:

@@ -11,8 +11,8 @@ import (
 
 var secretName = regexp.MustCompile(`(?i)key|token|secret|auth|session|passw|sign`)
 
-// headers reads names and values of HTTP headers. A value from ${…} is a secret. So is every value whose header
-// has a name that suggests a secret, such as X-Api-Key. // Invariant 5
+// headers reads names and values of HTTP headers. If a value contains ${…}, it is a secret. It is also a secret if the
+// name of the header suggests one, such as X-Api-Key. // Invariant 5
 func headers(v value) map[string]wire.Secret {
 	es, ok := v.entries()
 	if !ok {
@@ -65,8 +65,8 @@ func authScheme(v value) *scalar {
 	return &s
 }
 
-// setHeader sets how a token or key is sent. The default is "Authorization: Bearer TOKEN". Another header has only the
-// token.
+// setHeader sets the header and the word with which a token or key is sent. The default is "Authorization: Bearer
+// TOKEN". In any other header, the default is the token without a word.
 func (a *Auth) setHeader(v value, header, scheme *scalar) {
 	if header == nil && scheme == nil {
 		return
@@ -87,15 +87,16 @@ func (a *Auth) setHeader(v value, header, scheme *scalar) {
 	}
 }
 
-// checkHeaders reports a header that would replace the one with the credential.
+// checkHeaders reports a header that would replace the header with the credential.
 func checkHeaders(v value, headers map[string]wire.Secret, a Auth) {
 	if _, both := headers[a.Header]; both {
 		v.fault(v.pos(), "%s: header %s is already used for the credential", v.what, a.Header)
 	}
 }
 
-// joinHeaders returns the headers of a stream's requests. Headers of the stream replace those of its surface. The
-// parameter credential is the name of the header for the credential; this header is left out.
+// joinHeaders returns the headers of a stream's requests. If the stream and its surface set the same header, the
+// stream's value is used. The parameter credential is the name of the header with the credential. This header is left
+// out.
 func joinHeaders(surface, stream map[string]wire.Secret, credential string) map[string]wire.Secret {
 	all := maps.Clone(surface)
 	if all == nil {

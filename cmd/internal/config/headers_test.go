@@ -28,8 +28,8 @@ streams:
   own.open: {path: "https://fourth.example/list"}
 `
 
-// Configured headers are sent only to the origin for which they are configured. The same is true of `auth: {header,
-// scheme}`. // Invariants 5, 10
+// Configured headers are sent only to the origin for which they are configured. This also holds for a header from
+// `auth: {header, scheme}`. // Invariants 5, 10
 func TestHeaders(t *testing.T) {
 	c := parsed(t, withHeaders)
 	clients, err := c.Clients("main", c.Streams, state.NewVault(t.TempDir(), nil))
@@ -55,7 +55,7 @@ func TestHeaders(t *testing.T) {
 		require.Equal(t, want.headers, cl.Headers, name)
 		require.NotContains(t, fmt.Sprintf("%+v", cl), "hush")
 	}
-	require.NotContains(t, got, "own.same", "the surface's client reads this stream")
+	require.NotContains(t, got, "own.same", "this stream has no client of its own, because the client of the surface reads it")
 	require.Contains(t, c.Secrets, wire.Secret("sk_hush"))
 	require.NotContains(t, c.Secrets, wire.Secret("eu"))
 }

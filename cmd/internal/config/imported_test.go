@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The `imported` block overrides the catalogue. The other keys of the entry override the block, wherever it is.
+// The `imported` block of a stream overrides the catalogue. The other keys of the stream override the block, whether
+// they come before it or after it.
 func TestImported(t *testing.T) {
 	c := parsed(t, `
 version: 1

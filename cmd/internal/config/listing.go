@@ -10,32 +10,33 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Listing is `sources: {from: …}`: a list of further sources in a file, in the result of a query, or in the output
-// of a command. The template makes a source of each row of the list. Exactly one of File, Query and Command is set.
+// Listing is `sources: {from: …}`. It describes a list of further sources: a file, the result of a query, or the output
+// of a command. The template is filled in with each row of the list, which gives one source. Exactly one of File, Query
+// and Command is set.
 type Listing struct {
 	At          Pos
 	File        string      // path of a .csv, .yaml or .json file
 	Query       string      // a SELECT
-	To          Ref         // the name of Destination in the file
+	To          Ref         // the name of Destination, as written in the file
 	Destination Destination // where Query runs, unless URL is set
 	URL         wire.Secret // the Postgres database where Query runs
 	Command     []string    // program and arguments, run without a shell
 	Timeout     time.Duration
 
 	Name   string   // the field of a row that has the name of the source
-	Unread bool     // the command was not run, because the verb needs no sources
+	Unread bool     // the command was not run, because the current command of penstock needs no sources
 	Hosts  []string // patterns of allowed hosts; nil: every host that the template allows
 	Secret []string // fields of a row whose values are secrets
 }
 
-// ErrUnread is returned by [Input.Rows] if the verb does not need the list. Parse then leaves out the sources of
-// the list, without an error.
+// ErrUnread is returned by [Input.Rows] if the current command of penstock does not need the list. Then Parse leaves
+// out the sources of the list and reports no error.
 var ErrUnread = errors.New("the list of sources is not read")
 
 // DefaultListingTimeout is the default time limit of a query or a command.
 const DefaultListingTimeout = 30 * time.Second
 
-// mostSources is the largest number of rows in a list. // Invariant 15
+// mostSources is the greatest number of rows in a list. // Invariant 15
 const mostSources = 100_000
 
 func readSources(v value, destinations []Destination) (all []Source, l *Listing) {
@@ -58,7 +59,7 @@ func readSources(v value, destinations []Destination) (all []Source, l *Listing)
 		}
 	}
 	if v.r.observer != nil && template.given() {
-		// The JSON Schema is made without rows. It describes the template as a source.
+		// The JSON Schema is made without rows. So read the template here in the same way as a source.
 		readSource(entry{"template", template.pos(), template})
 	}
 	switch {
@@ -153,7 +154,7 @@ func (l *Listing) read(template value, before []Source) []Source {
 	return all
 }
 
-// fromRow makes a source of a row. Errors in the source are stored in Source.Faults, so that the other sources can
+// fromRow makes a source from a row. It stores errors of this source in Source.Faults, so that the other sources can
 // still be read.
 func (l *Listing) fromRow(row Row, template value) Source {
 	r := template.r
@@ -165,7 +166,7 @@ func (l *Listing) fromRow(row Row, template value) Source {
 	before, visited := len(r.faults), r.visited
 	template.row = &listedRow{row, row.Fields[l.Name], l.Hosts}
 	s := readSource(entry{template.row.name, template.pos(), template})
-	r.visited = visited // the template does not count against maxNodes for each source
+	r.visited = visited // count the template only once against maxNodes, and not again for each source
 	if len(r.faults) > before {
 		s.Faults = slices.Clone(r.faults[before:])
 		r.faults = r.faults[:before]

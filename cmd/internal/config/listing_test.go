@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A value of a row that contains ${…}, or becomes ${…} together with the text around it, is not expanded.
+// If a value of a row contains ${…}, it is not expanded. It is not expanded either if the value and the text around it
+// together form ${…}.
 func TestTemplateExpandsNoRow(t *testing.T) {
 	in := input()
 	in.Env = func(name string) (string, bool) { return "env-" + name, true }

@@ -27,7 +27,7 @@ func listedAt(t testing.TB, template, hosts string, row map[string]string) Sourc
 	return conf.Sources[0]
 }
 
-// A row may fill in one label of the host. It cannot lead to another host. // Invariant 10
+// A row may fill in one label of the host. It must not be able to choose another host. // Invariant 10
 func TestRowsChooseNoHost(t *testing.T) {
 	const label = "https://{ws}.example.com"
 	for _, c := range []struct{ template, hosts, ws, want, fault string }{
@@ -80,7 +80,7 @@ func TestRowsChooseNoHost(t *testing.T) {
 				require.ErrorContains(t, s.Faults, "w.csv:7", "the row")
 			}
 			if c.ws != "" {
-				require.NotContains(t, s.Faults.Error(), c.ws, "the error quotes the value, which may be secret")
+				require.NotContains(t, s.Faults.Error(), c.ws, "the error must not quote the value, because it may be secret")
 			}
 			continue
 		}
@@ -96,7 +96,7 @@ func TestHostPatterns(t *testing.T) {
 	}
 }
 
-// fuzzTemplates are URLs whose host matches the expression, whatever the row contains.
+// fuzzTemplates are URLs. Whatever the row contains, the host of the resulting URL must match the expression.
 var fuzzTemplates = []struct {
 	text string
 	host *regexp.Regexp
@@ -115,7 +115,7 @@ var fuzzTemplates = []struct {
 	{"{a}{b}.example.com", regexp.MustCompile(`^$`), ""},
 }
 
-// FuzzListTemplate checks the host of the resulting URL as Go parses it, and as a browser would.
+// FuzzListTemplate checks the host of the resulting URL in two ways: as Go parses it, and as a browser would.
 func FuzzListTemplate(f *testing.F) {
 	for _, s := range [][2]string{
 		{"acme", "eu"}, {"evil.test/", ""}, {"me:pw@evil.test/", "x"}, {`evil.test\`, "@evil.test"}, {"https", "a"}, {"https://evil.test/?", "//evil.test"},
@@ -136,7 +136,7 @@ func FuzzListTemplate(f *testing.F) {
 		require.Regexp(t, c.host, u.Hostname())
 		require.Nil(t, u.User)
 		require.Empty(t, u.RawQuery+u.Fragment)
-		// For a browser, the host and port end at the first of these characters.
+		// A browser takes the text before the first of these characters as host and port.
 		authority := strings.TrimPrefix(strings.TrimPrefix(s.App.BaseURL, "https://"), "http://")
 		if i := strings.IndexAny(authority, `/\?#`); i >= 0 {
 			authority = authority[:i]

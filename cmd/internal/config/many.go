@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// ofSource, in the URL or schema of a destination, is replaced by the name of a source.
+// ofSource is a placeholder in the URL or schema of a destination. The name of a source replaces it.
 const ofSource = "{source}"
 
 // ForSource returns a copy of the pipeline that reads only one source.
@@ -27,8 +27,8 @@ func (p Pipeline) Reads(source string) bool {
 	return slices.ContainsFunc(p.From, func(r Ref) bool { return r.Text == source })
 }
 
-// Key returns the name of the lock that a process holds while it runs the pipeline. If p comes from
-// [Pipeline.ForSource], each source has a lock of its own.
+// Key returns the name of the lock that a process holds while it runs the pipeline. A pipeline from
+// [Pipeline.ForSource] has a lock of its own for each source.
 func (p Pipeline) Key() string {
 	if !p.MultiSource || len(p.From) != 1 {
 		return p.Name
@@ -49,9 +49,9 @@ func (d Destination) For(source string) Destination {
 	return d
 }
 
-// Shared reports whether several sources share the tables of the destination d. That is so if both conditions hold:
-// neither the URL nor the schema of d contains {source}, and some pipeline that can read several sources loads into d.
-// The parameter d may come from [Destination.For].
+// Shared reports whether several sources share the tables of the destination d. This is true if neither the URL nor the
+// schema of d contains {source}, and a pipeline that can read several sources loads into d. The parameter d may come
+// from [Destination.For].
 func (c *Config) Shared(d Destination) bool {
 	d, _ = c.Destination(d.Name)
 	return !d.PerSource() && slices.ContainsFunc(c.Pipelines, func(p Pipeline) bool {

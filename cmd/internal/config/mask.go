@@ -15,7 +15,7 @@ import (
 const shortestKey = 16
 
 // masks reads entries such as `crm.leads.email: hmac`, `"*.email": hmac` and `"hr.*": personal`. An entry without *
-// applies to one column of one stream. An entry with * also applies to members of nested objects and lists.
+// applies to exactly one column of one stream. An entry with * also applies to members of nested objects and lists.
 func masks(v value, streams []Stream) []Mask {
 	var all []Mask
 	es, _ := v.entries()
@@ -45,7 +45,7 @@ func masks(v value, streams []Stream) []Mask {
 	return all
 }
 
-// readMask reads a mask. The parameter otherWords has words that the caller has handled already; error messages list
+// readMask reads a mask. The parameter otherWords has words that the caller has already handled. Error messages list
 // them too.
 func readMask(v value, otherWords ...string) schemas.Mask {
 	var m schemas.Mask
@@ -70,7 +70,7 @@ func maskFields(m *schemas.Mask) fields {
 
 func checkMask(v value, m schemas.Mask) {
 	if m.Action == "" {
-		return // reported elsewhere
+		return // its error is reported elsewhere
 	}
 	if err := m.Check(); err != nil {
 		v.fault(v.pos(), "%s: %v", v.what, err)
@@ -85,7 +85,7 @@ func maskKey(v value) wire.Secret {
 	case !ok:
 		return ""
 	case key == unread:
-		return key // its length is unknown
+		return key // the command was not run, so the length is unknown
 	case len(s.value) < shortestKey:
 		v.fault(s.at, "%s is shorter than %d characters", v.what, shortestKey)
 	}
@@ -93,8 +93,8 @@ func maskKey(v value) wire.Secret {
 	return key
 }
 
-// masksFor returns the masks of a stream. If two masks match a column, the later one has priority. So masksFor orders
-// the masks from the general to the special:
+// masksFor returns the masks of a stream. If two masks match a column, the later one applies. So masksFor orders the
+// masks from the general to the special:
 //   - presets, such as personal
 //   - patterns of columns: "*.*_email"
 //   - the built-in preset that drops credentials
@@ -127,8 +127,8 @@ func (c *Config) masksFor(p Pipeline, s Stream) []schemas.MaskRule {
 	return slices.Concat(sets, patterns, never, names, exact, own)
 }
 
-// checkMasks reports masks that make the key of a stream useless: they drop it, or give different records the same
-// value.
+// checkMasks reports masks that make the key of a stream useless. Such a mask drops the key, or gives the same value to
+// keys of different records.
 func (c *Config) checkMasks(p Pipeline, streams []Stream, say func(Pos, string, ...any)) {
 	said := map[Pos]bool{}
 	for _, s := range streams {

@@ -11,7 +11,7 @@ import (
 type OAuth struct {
 	ClientID     string
 	ClientSecret wire.Secret // "" for a public client
-	ClientAuth   string      // basic or post; "": as the issuer's metadata says
+	ClientAuth   string      // basic or post; "": the issuer's metadata decides
 
 	Issuer       string // the authorization server; its metadata has the URLs that are not set here
 	AuthorizeURL string
@@ -57,7 +57,7 @@ func readOAuth(v value) *OAuth {
 	return o
 }
 
-// ownParams are the parameters of the sign-in page that penstock sets.
+// ownParams are the parameters of the sign-in page that penstock itself sets.
 var ownParams = []string{"client_id", "response_type", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method"}
 
 func authorizeParams(v value) map[string]string {

@@ -47,7 +47,7 @@ func TestOAuth(t *testing.T) {
 	require.Equal(t, 30*time.Second, o.RefreshGrace)
 	c = parsed(t, granting(`{client_id: c, issuer: "https://auth.example.com/tenant/", scopes: ["a.read,b.read", "c.read d.read"], refresh_grace: always}`))
 	o = c.Sources[0].V2.Auth.OAuth
-	require.Equal(t, "https://auth.example.com/tenant/", o.Issuer, "exactly as configured, with the slash")
+	require.Equal(t, "https://auth.example.com/tenant/", o.Issuer, "the issuer stays exactly as configured, with the slash at its end")
 	require.Equal(t, []string{"a.read", "b.read", "c.read", "d.read"}, o.Scopes)
 	require.Equal(t, wire.GraceAlways, o.RefreshGrace)
 }
@@ -107,7 +107,7 @@ func TestScopesAreTheLeast(t *testing.T) {
 	require.Nil(t, parsed(t, both).Scopes("main", schemas.SurfaceV2))
 }
 
-// All clients of a user share one credential: each sign-in would end the other sessions of the user.
+// All clients of a user share one credential, because each sign-in ends the user's other sessions.
 func TestClientsShareLogin(t *testing.T) {
 	vault := state.NewVault(t.TempDir(), nil)
 	c := parsed(t, granting(oauthBlock)+`streams: {my.extra: {path: "https://app.example.com/api/extra"}}`)

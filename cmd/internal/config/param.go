@@ -7,8 +7,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// params returns the parameters of a stream: its own, changed or extended by those in the file. The file has either
-// a mapping {name: value} or {name: {in, from, value}}, or a list of {name, in, from, value} as the catalogue has.
+// params returns the parameters of a stream. They are those of the catalogue, with the changes and additions of the
+// file. The file has either a mapping {name: value} or {name: {in, from, value}}, or a list of {name, in, from, value},
+// as in the catalogue.
 func params(v value, s *Stream) []schemas.Param {
 	all := slices.Clone(s.Params)
 	if !v.given() {
@@ -50,7 +51,7 @@ func params(v value, s *Stream) []schemas.Param {
 	return all
 }
 
-// param reads {in, from, value}, and also the name unless p has it.
+// param reads {in, from, value}. If p has no name, it also reads the name.
 func param(v value, p schemas.Param) (schemas.Param, bool) {
 	if !v.isMapping() {
 		if _, ok := v.text(); ok {
@@ -73,7 +74,7 @@ func param(v value, p schemas.Param) (schemas.Param, bool) {
 	return p, ok && p.Name != ""
 }
 
-// defaultIn returns where a parameter is sent if the file does not say so.
+// defaultIn returns where a parameter is sent if the file does not set this.
 func defaultIn(name string, s *Stream) string {
 	switch {
 	case strings.Contains(s.Path, "{"+name+"}"):

@@ -31,8 +31,8 @@ func Parse(data []byte, in Input) (*Config, error) {
 	return c, nil
 }
 
-// read reads destinations, sources, streams and pipelines in this order, whatever their order in the file:
-// each may refer to what was read before it.
+// read reads destinations, sources, streams and pipelines in this order, whatever their order in the file is. The
+// reason is that each of them may refer to those before it.
 func (c *Config) read(root value) {
 	var sources, streams, pipelines, worker value
 	var most limits
@@ -93,7 +93,7 @@ func (r *reader) checkCollisions(c *Config) {
 }
 
 // collides reports tables of the pipeline p that an earlier pipeline also writes. It compares only tables in the
-// destination dest. The slice tables has the table names of each pipeline up to p.
+// destination dest. The slice tables has the table names of each pipeline up to p. Those of p are last.
 func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, dest Ref) {
 	d, _ := c.Destination(dest.Text)
 	mine := tables[len(tables)-1]
@@ -119,8 +119,8 @@ func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, dest 
 	}
 }
 
-// checkPlaces reports schema names that become too long for Postgres once {source} is replaced. It also reports
-// a path of published copies that is the same for several sources.
+// checkPlaces reports schema names that are too long for Postgres when {source} is replaced. If several sources have
+// separate tables, it also reports a path of published copies that is the same for all of them.
 func (r *reader) checkPlaces(c *Config) {
 	for _, p := range c.Pipelines {
 		for _, to := range p.To {
@@ -137,8 +137,8 @@ func (r *reader) checkPlaces(c *Config) {
 	}
 }
 
-// checkWebhooksRead reports a source that receives webhooks but is read by no pipeline. Its events would never be
-// applied, and would fill the inbox that all sources share.
+// checkWebhooksRead reports a source that receives webhooks if no pipeline reads it. The events of such a source would
+// never be applied, and would fill the inbox that all sources share.
 func (r *reader) checkWebhooksRead(c *Config) {
 	for _, s := range c.Sources {
 		read := func(p Pipeline) bool {

@@ -12,7 +12,7 @@ func matches(pattern, name string) bool {
 	return err == nil && ok
 }
 
-// badPattern returns what is wrong with a name or pattern of streams; "" if nothing.
+// badPattern returns the error in a name or pattern of streams. It returns "" if there is none.
 func badPattern(text string, all []Stream) string {
 	name := strings.TrimPrefix(text, "!")
 	if strings.ContainsAny(name, `?[]\`) {
@@ -42,8 +42,8 @@ func readable(all []Stream) []string {
 	return ns
 }
 
-// chosenSources returns the names that the patterns select. If several patterns match a name, the last of them
-// decides. Exclusions without another pattern, such as ["!test"], exclude from all names.
+// chosenSources returns the names that the patterns select. If several patterns match a name, the last of them decides.
+// If all patterns are exclusions, such as ["!test"], they exclude from all names.
 func chosenSources(names []string, patterns []Ref) []Ref {
 	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) && patterns != nil {
 		patterns = append([]Ref{{At: patterns[0].At, Text: "*"}}, patterns...)

@@ -15,7 +15,7 @@ type Pipeline struct {
 	From        []Ref // the sources; patterns are resolved
 	MultiSource bool  // `from` can select several sources, even if it selects only one now
 	To          []Ref
-	Streams     []Ref // patterns: a name, a name with *, or either after !
+	Streams     []Ref // patterns: a name, or a name with *; a ! before it excludes
 	Schedule    *Schedule
 	Mode        Ref // default: merge
 	Schema      Contract

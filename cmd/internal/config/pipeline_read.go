@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// defaultKeep is a year and a month, so that the certificates of the same month of the last year can be compared.
+// defaultKeep is a year and a month, so that certificates can be compared with those of the same month of the year
+// before.
 const defaultKeep = 400 * 24 * time.Hour
 
 func readPipeline(e entry, c *Config) Pipeline {
@@ -46,7 +47,8 @@ func refs(v value, kind string, known []string) []Ref {
 	return all
 }
 
-// patterns reports a pattern that matches no stream: it is probably misspelled.
+// patterns reads patterns of streams. If a pattern matches no stream, it is probably misspelled, so patterns reports
+// it.
 func patterns(v value, streams []Stream) []Ref {
 	refs := []Ref{}
 	for _, s := range v.texts() {

@@ -15,15 +15,15 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Limits that keep a large or hostile file from exhausting memory and time.
+// Limits for the file, so that a very large or hostile file cannot use up memory or time.
 const (
 	maxBytes  = 1 << 20 // of the file
-	maxTokens = 50_000  // words and signs; the parser's time grows with the square of their number
+	maxTokens = 50_000  // words and signs; if their number doubles, the parser needs four times as long
 	maxDepth  = 64      // of nested mappings and lists
-	maxNodes  = 20_000  // values that are read; a value counts again for each alias of it
+	maxNodes  = 20_000  // values that are read; if several aliases refer to a value, it counts several times
 )
 
-// reader has a parsed file, and collects its faults and its secrets.
+// reader has a parsed file. It collects the faults and the secrets of the file.
 type reader struct {
 	Input
 	anchors  map[string]ast.Node
@@ -71,7 +71,8 @@ func (r *reader) document(data []byte) ast.Node {
 	return f.Docs[0].Body
 }
 
-// tooDeep finds deep nesting before the parser runs. The parser is recursive, and could exhaust its stack.
+// tooDeep finds nesting that is too deep before the parser runs. The parser is recursive, so deep nesting could exhaust
+// its stack.
 func tooDeep(tokens token.Tokens) (Pos, bool) {
 	open, inline, line := 0, 0, 0
 	for _, t := range tokens {
@@ -114,7 +115,7 @@ func firstLine(s string) string {
 
 type anchorer map[string]ast.Node
 
-// Visit stores the value of each anchor (&name), so that aliases (*name) can be resolved.
+// Visit stores the value of each anchor (&name), so that an alias (*name) can later be replaced by it.
 func (a anchorer) Visit(n ast.Node) ast.Visitor {
 	if an, ok := n.(*ast.AnchorNode); ok && an.Name != nil {
 		a[an.Name.String()] = an.Value
@@ -122,8 +123,8 @@ func (a anchorer) Visit(n ast.Node) ast.Visitor {
 	return a
 }
 
-// resolve follows anchors, tags and aliases to the value itself. It limits the number of values that are read,
-// because nested aliases can stand for billions of values.
+// resolve follows anchors, tags and aliases to the value itself. It limits the number of values that are read, because
+// a short file with nested aliases can have billions of values.
 func (r *reader) resolve(n ast.Node) ast.Node {
 	for range maxDepth {
 		if r.visited++; r.visited > maxNodes {
@@ -152,7 +153,7 @@ func (r *reader) resolve(n ast.Node) ast.Node {
 	return nil
 }
 
-// Input is what Parse needs besides the file's bytes.
+// Input is what Parse needs in addition to the bytes of the file.
 type Input struct {
 	File             string                              // file name for messages
 	Env              func(name string) (string, bool)    // os.LookupEnv, or a substitute in tests

@@ -14,7 +14,7 @@ type Row struct {
 	Fields map[string]string
 }
 
-// listedRow is a row of a listing from which a source is being made.
+// listedRow is the row of a listing from which a source is being made.
 type listedRow struct {
 	Row
 	name  string   // of the source
@@ -33,8 +33,8 @@ func (r *reader) rowFault(row Row, format string, args ...any) {
 var templateWord = regexp.MustCompile(`\$\$\{|\$\{(?:[^{}]|\{name\})*\}|\{[^{}]*\}`)
 
 // fill replaces {field} by the value of that field in the current row, and expands ${…}. Inside a reference, such as
-// ${KEY_{name}}, it replaces only {name}, because the names of sources have no special characters. If a value of
-// the row contains ${…}, that text stays as it is.
+// ${KEY_{name}}, it replaces only {name}, because the names of sources have no special characters. If a value of the
+// row contains ${…}, this text is not expanded.
 func (v value) fill(raw string) (string, bool) {
 	if v.row == nil {
 		return v.expand(raw)
@@ -75,25 +75,26 @@ func (v value) field(name string) (string, bool) {
 	return text, ok
 }
 
-// A template and a row make the address to which credentials are sent. The row may come from someone who must not
-// choose the host, such as a customer who fills in a form. So a field that is part of a host fills in only one label, or
-// several if `hosts:` limits the host. In https://{ws}.example.com, the field ws is one label. Only a template that is
-// one field, such as {url}, leaves the whole address to the row; `hosts:` limits that too. // Invariant 10
+// The template and a row together give the address to which credentials are sent. The row may come from a person who
+// must not choose the host, such as a customer who fills in a form. So a field in a host may be only one label, that
+// is, the text between two dots. In https://{ws}.example.com, ws can be acme, but not evil.com/. If `hosts:` limits the
+// host, the field may have several labels. If the template is only one field, such as {url}, the row gives the whole
+// address, which `hosts:` can limit too. // Invariant 10
 const labelBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
-// isLabel reports whether the text may be one label of a host, and isLabels whether it may be several. RFC 1035 limits a
-// label to 63 bytes, and a host to 253.
+// isLabel reports whether the text may be one label of a host. isLabels reports whether it may be several labels. RFC
+// 1035 limits a label to 63 bytes, and a host to 253.
 func isLabel(text string) bool  { return len(text) <= 63 && strings.Trim(text, labelBytes) == "" }
 func isLabels(text string) bool { return len(text) <= 253 && strings.Trim(text, labelBytes+".") == "" }
 
-// url reads a URL. The method fill checks the fields of rows with fitsURL.
+// url reads a URL. For each field that a row fills in, the method fill calls fitsURL.
 func (v value) url() (scalar, bool) {
 	v.isURL = true
 	return v.text()
 }
 
-// fitsURL reports whether the value of a field may be inserted into a URL between the texts prefix and suffix. If not,
-// fitsURL adds an error. The error does not quote the value, because the value may be secret. // Invariant 5
+// fitsURL reports whether the value of a field may be inserted into a URL, between the texts prefix and suffix. If it
+// may not, fitsURL adds an error. The error does not quote the value, because the value may be secret. // Invariant 5
 func (v value) fitsURL(field, text, prefix, suffix string) bool {
 	_, rest, hasScheme := strings.Cut(prefix, "://")
 	hosts := v.row.hosts != nil
@@ -119,7 +120,7 @@ func (v value) fitsURL(field, text, prefix, suffix string) bool {
 		"`hosts:` under from allows several parts, a path needs a / before the field", field)
 }
 
-// dotted reports whether a path has a segment . or .., also if it is written as %2e.
+// dotted reports whether a path has a segment . or .. A dot may also be written as %2e.
 func dotted(path string) bool {
 	plain, err := url.PathUnescape(path)
 	return err != nil || slices.ContainsFunc(strings.Split(plain, "/"), func(part string) bool { return part == "." || part == ".." })
@@ -130,8 +131,8 @@ func (v value) unfit(format string, args ...any) bool {
 	return false
 }
 
-// hostFits checks the host of a URL that comes from a row against `hosts:`. A URL that the file itself states may have
-// any host.
+// hostFits checks whether `hosts:` allows the host of a URL that was made from a row. A URL of a source in the file
+// itself may have any host.
 func (v value) hostFits(u *url.URL) bool {
 	host := u.Hostname()
 	switch {

@@ -10,12 +10,12 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/schedule"
 )
 
-// Schedule is when the daemon runs a pipeline.
+// Schedule says when the daemon runs a pipeline.
 type Schedule struct {
 	At      Pos
 	Cron    string
 	Zone    *time.Location
-	CatchUp string // which missed slots are run: once (the newest), all or none
+	CatchUp string // which missed slots are run: once (only the newest), all or none
 
 	Jitter   time.Duration // a run starts up to this long after its slot
 	Deadline time.Duration // a run is stopped after this time; 0: never
@@ -46,7 +46,7 @@ func readSchedule(v value) *Schedule {
 	return s
 }
 
-// leastGap returns the shortest time between two slots, among the first 50 slots after 1970.
+// leastGap returns the shortest time between two slots. It looks only at the first 50 slots after 1970.
 func leastGap(s schedule.Schedule) time.Duration {
 	least := time.Duration(1<<63 - 1)
 	next := s.Upcoming(time.Unix(0, 0), 50)

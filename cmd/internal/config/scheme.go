@@ -26,7 +26,8 @@ func ParsePin(file string, data []byte, header string) (signature.Scheme, error)
 	return s, nil
 }
 
-// readBlock reads a scheme that is written out as a mapping. The index makes the name of the scheme unique in a list.
+// readBlock reads a scheme that is given as a mapping, not as a name. The index makes the scheme's name unique in a
+// list.
 func (w *Webhooks) readBlock(v value, index int) signature.Scheme {
 	s := signature.Scheme{Name: "custom", Header: w.Header, PublicURL: w.PublicURL, EventID: signature.FromJSON("/id")}
 	if index > 0 {
@@ -123,8 +124,8 @@ func from(v value) signature.From {
 	return signature.From(s.value)
 }
 
-// content reads the list of the parts that are signed. Without quotes, body is the body of the delivery. In quotes,
-// "body" is the word itself.
+// content reads the list of the parts that are signed. Without quotes, body means the body of the delivery. With
+// quotes, "body" means the word itself.
 func content(v value) []signature.Token {
 	all := []signature.Token{}
 	for _, item := range v.list() {

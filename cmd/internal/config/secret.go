@@ -6,13 +6,13 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// credential returns v, marked as a credential. A credential may come from a command.
+// credential returns v, marked as a credential. So the value may come from a command.
 func (v value) credential() value {
 	v.secret = true
 	return v
 }
 
-// secret reads a secret. It rejects characters that a header cannot contain. The error does not quote the value.
+// secret reads a secret. It rejects characters that are not allowed in a header. The error does not quote the value.
 func secret(v value) wire.Secret {
 	s, ok := v.credential().text()
 	if !ok {
@@ -29,9 +29,9 @@ func secret(v value) wire.Secret {
 	return known
 }
 
-// again returns a function that reads a credential again: after a server has refused a credential, its file or
-// command may have a new one. For a literal value, again returns nil. The function is safe for concurrent use if
-// the functions of [Input] are.
+// again returns a function that reads a credential again. It is called after a server has refused the credential,
+// because the file or command may now have a new one. For a literal value, again returns nil. The function is safe for
+// concurrent use if the functions of [Input] are.
 func again(v value) func() (wire.Secret, error) {
 	read := func(in Input) (wire.Secret, Faults) {
 		v := v

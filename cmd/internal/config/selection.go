@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Select returns the streams of a pipeline, parents before their children, with the mode and the rules of the
-// pipeline. A full name selects a stream even if it is disabled. A pattern with * selects only enabled streams of
+// Select returns the streams of a pipeline, parents before their children, with the mode and the rules of the pipeline.
+// A full name selects a stream even if the stream is disabled. A pattern with * selects only enabled streams of
 // surfaces that the source has. If several patterns match a stream, the last of them decides.
 //
 // If selection is not empty, Select returns only the streams that match the names and patterns in selection. The error
@@ -63,8 +63,8 @@ func (c *Config) withRules(p Pipeline, s Stream) Stream {
 	return s
 }
 
-// choose returns the streams that the patterns select. Exclusions without another pattern, such as
-// ["!hr.payslips"], exclude from all streams.
+// choose returns the streams that the patterns select. If all patterns are exclusions, such as ["!hr.payslips"], they
+// exclude from all streams.
 func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) {
 		patterns = append([]Ref{{Text: "*"}}, patterns...)
@@ -91,7 +91,7 @@ func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 			continue
 		}
 		if need := c.unmet(p, s); need != "" && p.MultiSource && len(p.From) == 1 {
-			continue // other sources of the pipeline meet the need
+			continue // other sources of the pipeline have what the stream needs
 		} else if need != "" {
 			*faults = append(*faults, Fault{File: c.File, Pos: by.At, Message: fmt.Sprintf("stream %s %s", s.Name, need)})
 			continue
@@ -101,7 +101,7 @@ func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 	return chosen
 }
 
-// unmet returns what a stream lacks before it can be read; "" if nothing.
+// unmet returns what must still be set before a stream can be read. It returns "" if nothing is missing.
 func (c *Config) unmet(p Pipeline, s Stream) string {
 	if s.Auth == schemas.AuthWhiteLabel && !s.Credential.set() {
 		return fmt.Sprintf("needs a white-label token; set it under streams: %s: {auth: {token: …}}", s.Name)
@@ -129,7 +129,7 @@ func (c *Config) unmet(p Pipeline, s Stream) string {
 	return ""
 }
 
-// parentsFirst moves parents before their children. Otherwise the order stays.
+// parentsFirst moves parents before their children, and does not change the order otherwise.
 func parentsFirst(all []Stream) []Stream {
 	at := map[string]int{}
 	for i, s := range all {

@@ -99,7 +99,7 @@ func TestStreamOverrides(t *testing.T) {
 		return s
 	}
 	detail := get("crm.lead_detail")
-	require.Equal(t, "body", detail.Params[0].In, "the file does not set it, so the catalogue decides")
+	require.Equal(t, "body", detail.Params[0].In, "the file does not say where it is sent, so the catalogue decides")
 	require.Equal(t, "/uuid", detail.Params[0].From)
 	require.Equal(t, "notes", detail.Params[1].Value)
 	require.Equal(t, "body", detail.Params[1].In, "parameters of a POST are sent in the body")

@@ -17,10 +17,12 @@ type ServeTLS struct {
 
 const unixPrefix = "unix:"
 
-// Socket returns the path of the unix socket on which the daemon listens; "" if it listens on a port.
+// Socket returns the path of the unix socket on which the daemon listens. It returns "" if the daemon listens on a
+// port.
 func (s Serve) Socket() string { return Socket(s.Listen) }
 
-// Socket returns the path of the unix socket that an address to listen on names; "" if the address is a port.
+// Socket returns the path of the unix socket in the address listen, such as unix:PATH. It returns "" if the address has
+// a port.
 func Socket(listen string) string {
 	path, _ := strings.CutPrefix(listen, unixPrefix)
 	if path == listen {
@@ -46,8 +48,8 @@ func readServe(v value) Serve {
 	return s
 }
 
-// checkListen checks the address under the key what: that of the daemon or of a worker. Both use the tokens and the
-// certificate of s.
+// checkListen checks the address of the daemon or of a worker. The parameter what is its key in the file. Both use the
+// tokens and the certificate of s.
 func (s Serve) checkListen(v value, what, listen, preset string) {
 	if strings.HasPrefix(listen, unixPrefix) {
 		switch {
@@ -70,7 +72,7 @@ func (s Serve) checkListen(v value, what, listen, preset string) {
 
 // Worker configures `penstock worker`. Its listener has the tokens, the host names and the certificate of [Serve].
 type Worker struct {
-	At     Pos // zero if the file does not have it
+	At     Pos // zero if the file has no such section
 	Listen string
 }
 
@@ -94,7 +96,7 @@ func readServeTLS(v value) *ServeTLS {
 type Serve struct {
 	At     Pos
 	Listen string
-	Hosts  []string     // host names that requests may use, besides localhost and IP addresses
+	Hosts  []string     // host names that requests may use, in addition to localhost and IP addresses
 	Tokens []ServeToken // for the dashboard, its API and metrics; if there are none, everyone on this machine has access
 	TLS    *ServeTLS    // nil: no TLS
 
@@ -132,8 +134,8 @@ func readCollector(v value) *Collector {
 	return c
 }
 
-// collectorURL allows http even for other hosts, such as a collector in a private network: no credential of a
-// source is sent there.
+// collectorURL reads the URL of a collector. It allows http even for other hosts, such as a collector in a private
+// network, because no credential of a source is sent there.
 func collectorURL(v value) string {
 	s, ok := v.text()
 	if !ok {

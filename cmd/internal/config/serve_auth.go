@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// minServeToken is the least length of a token in bytes. It also applies if the daemon listens only on this
-// machine, because other users of the machine and clients of a proxy could guess a short token.
+// minServeToken is the least length of a token in bytes. It applies even if the daemon listens only on this machine,
+// because other users of the machine, or clients of a proxy, could guess a short token.
 const minServeToken = 16
 
 // ownerToken is the name of the token under `serve: {auth: {token: …}}`.
@@ -66,7 +66,7 @@ func readServeToken(v value, others []ServeToken) (t ServeToken, ok bool) {
 func serveSecret(v value) wire.Secret {
 	s := secret(v)
 	if s == unread {
-		return s // its length is unknown
+		return s // the command was not run, so the length is unknown
 	}
 	if has := len(s.Reveal()); has > 0 && has < minServeToken {
 		v.fault(v.pos(), "%s has %d bytes; want %d or more, such as `openssl rand -hex 16` prints", v.what, has, minServeToken)

@@ -46,7 +46,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// PENSTOCK_STATE_KEY also applies if the file does not have `state`.
+// PENSTOCK_STATE_KEY sets the key of the state even if the file has no key `state`.
 func TestStateKeyOfEnvironment(t *testing.T) {
 	in := input()
 	in.Env = func(name string) (string, bool) { return "AGE-SECRET-KEY-1", name == StateKeyName }
@@ -58,7 +58,7 @@ func TestStateKeyOfEnvironment(t *testing.T) {
 	}
 }
 
-// With DestinationsOnly, the commands of other secrets are not run, and their form is not checked.
+// With DestinationsOnly, the commands of all other secrets are not run. The form of these secrets is not checked.
 func TestSecretsLeftUnread(t *testing.T) {
 	const text = `version: 1
 sources:

@@ -1,12 +1,12 @@
 package config
 
-// sighting is what was observed while the reader read a value, for example that the reader wants a list. The JSON
-// Schema is made from sightings, so that the file's format is defined only once, by the reader.
+// sighting is what the reader expects of a value, for example a list. It was observed while the reader read the value.
+// The JSON Schema is made from sightings. So only the reader defines the format of the file.
 type sighting struct {
 	mapping   bool
 	keys      []string // the keys that a mapping may have; nil: the user chooses the keys, such as names of sources
 	needs     []string // keys that must be present
-	fixedKeys []string // keys with a fixed meaning in a mapping whose other keys the user chooses: `from` beside the names of sources
+	fixedKeys []string // in a mapping whose keys the user chooses: the keys with a fixed meaning, such as `from` among the names of sources
 	list      bool
 	single    bool     // a text, number or boolean
 	words     []string // the only words that are allowed

@@ -17,7 +17,7 @@ type Source struct {
 	V2, App  *Surface // nil: not configured
 	Webhooks *Webhooks
 
-	// Faults are the errors in a source that comes from a listing. The other sources can still be read.
+	// Faults are the errors of this source, if it comes from a listing. Other sources can still be read.
 	Faults Faults
 }
 
@@ -28,15 +28,15 @@ type Surface struct {
 	BaseAt  Pos    // position of the base URL in the file
 	Auth    Auth
 	Plan    string      // free, pro, business or agency; "": not given
-	Rate    budget.Rate // as configured, or the rate of Plan; zero: learned from the server's answers
+	Rate    budget.Rate // the configured rate, or the rate of Plan; zero: penstock learns it from the server's answers
 
 	Headers map[string]wire.Secret // sent with every request
 
 	Reserve float64       // share of the rate limit that is left to the user's other programs
-	MaxWait time.Duration // the longest wait within a request; 0: the default
+	MaxWait time.Duration // the longest time that a request may wait; 0: the default
 }
 
-// Auth is one credential; at most one of APIKey, Token, Login and OAuth is set.
+// Auth is one credential. At most one of APIKey, Token, Login and OAuth is set.
 type Auth struct {
 	At     Pos
 	APIKey wire.Secret
@@ -146,8 +146,8 @@ func percentage(v value) float64 {
 	})
 }
 
-// checkCase reports sources whose names differ only in case. Some file systems and databases could not
-// distinguish them. // Invariant 17
+// checkCase reports sources whose names differ only in upper and lower case. Some file systems and databases cannot
+// distinguish such names. // Invariant 17
 func (r *reader) checkCase(sources []Source) {
 	seen := map[string]string{}
 	for _, s := range sources {
@@ -159,7 +159,7 @@ func (r *reader) checkCase(sources []Source) {
 	}
 }
 
-// Surface returns the source's settings for one of the two APIs; nil if the API is not configured.
+// Surface returns the source's settings for one of the two APIs. It returns nil if this API is not configured.
 func (s Source) Surface(which schemas.Surface) *Surface {
 	if which == schemas.SurfaceV2 {
 		return s.V2

@@ -13,8 +13,8 @@ import (
 type Stream struct {
 	schemas.Stream
 
-	At         Pos                    // position of the stream's entry in the file; zero if the file has none
-	Origin     string                 // scheme://host of an absolute path; "": that of the surface
+	At         Pos                    // position of the stream's entry in the file; zero if the file has no entry
+	Origin     string                 // scheme://host, if the path is an absolute URL; "": the origin of the surface
 	Credential Auth                   // the stream's own credential, if any
 	Headers    map[string]wire.Secret // sent with each request of the stream; they override those of the surface
 	Mode       schemas.Mode           // "": the pipeline's mode
@@ -35,7 +35,7 @@ const (
 	maxTables  = 2000
 )
 
-// apply sets the limits in the streams that have none.
+// apply sets the limits of streams that have no limits of their own.
 func (l limits) apply(streams []Stream) []Stream {
 	for i := range streams {
 		s := &streams[i]
@@ -44,8 +44,8 @@ func (l limits) apply(streams []Stream) []Stream {
 	return streams
 }
 
-// NeedsClient reports whether a stream needs a client of its own, because it has its own origin, credential
-// or headers.
+// NeedsClient reports whether a stream needs a client of its own. It does if it has its own origin, credential or
+// headers.
 func (s Stream) NeedsClient() bool { return s.Origin != "" || s.Credential.set() || s.Headers != nil }
 
 // ColumnMask is a stream's own mask for one of its columns.
@@ -63,8 +63,9 @@ func with(all map[string]string, key, value string) map[string]string {
 	return fresh
 }
 
-// Contract says which changes of a table's schema are allowed: new tables, new columns, wider types. For each of
-// these three, the stream's setting applies, else the pipeline's, else evolve.
+// Contract says which changes of a table's schema are allowed. It has three settings: for new tables, new columns and
+// wider types. If a stream has no setting, the pipeline's setting applies. If the pipeline has none either, the setting
+// is evolve.
 type Contract struct {
 	At Pos
 	schemas.Contract

@@ -68,7 +68,7 @@ func names(all []Stream) []string {
 }
 
 // override applies an entry of the file to a stream. The parameter known says whether the catalogue has the stream. If
-// not, the entry must have a path.
+// it does not, the entry must have a path.
 func (s *Stream) override(e entry, known bool) {
 	s.At = e.at
 	v := e.as("stream " + e.key)
@@ -79,7 +79,7 @@ func (s *Stream) override(e entry, known bool) {
 	located, ok := s.readImported(v)
 	f := s.fields(schemas.StatedConfigured, &located)
 	maps.Copy(f, fields{
-		"imported":    func(value) {}, // already read, with lower priority
+		"imported":    func(value) {}, // readImported has already read it, because the other keys override it
 		"headers":     set(&s.Headers, headers),
 		"select":      set(&s.Rules.Select, selects),
 		"filter":      set(&s.Rules.Filter, filter),
@@ -99,8 +99,8 @@ func (s *Stream) override(e entry, known bool) {
 	}
 }
 
-// fields returns the keys that both a stream's entry and its `imported` block may have. The parameter statedBy says
-// which of the two is read; it is recorded with each fact. If the key `path` is read, *located becomes true.
+// fields returns the keys that may be in a stream's entry and in its `imported` block. The parameter statedBy says
+// which of the two is read. It is recorded with each fact. If the key `path` is read, *located becomes true.
 func (s *Stream) fields(statedBy string, located *bool) fields {
 	f := fields{
 		"surface":     choice(&s.Surface, schemas.SurfaceV2, schemas.SurfaceApp),
@@ -126,8 +126,8 @@ func (s *Stream) fields(statedBy string, located *bool) fields {
 	return f
 }
 
-// readFields reads the keys of a stream, and then its parameters: where they are sent depends on the path and the
-// method.
+// readFields reads the keys of a stream, and then its parameters. The parameters come last, because the path and the
+// method decide where they are sent.
 func (s *Stream) readFields(v value, f fields) bool {
 	var ofBody, ofParams value
 	f["body"], f["params"] = keep(&ofBody), keep(&ofParams)
@@ -167,8 +167,8 @@ func (s *Stream) readImported(v value) (located, ok bool) {
 	return false, true
 }
 
-// unfed returns a parameter without a value for each placeholder of the path that has no parameter. A disabled stream
-// gets these parameters, so that its path has no undefined placeholder.
+// unfed finds the placeholders in the path that have no parameter, and returns a parameter without a value for each. A
+// disabled stream gets these parameters, so that each placeholder of its path has one.
 func unfed(s *Stream) []schemas.Param {
 	var all []schemas.Param
 	for _, m := range placeholder.FindAllStringSubmatch(s.Path, -1) {
@@ -268,8 +268,8 @@ func (s *Stream) readAuth(v value) {
 	}
 }
 
-// checkStreams reports errors that concern a whole stream, or several. The map indexes has the index of each stream by
-// its name.
+// checkStreams reports errors of a whole stream, or of several streams together. The map indexes has the index of each
+// stream by its name.
 func (r *reader) checkStreams(streams []Stream, indexes map[string]int) {
 	tables := map[string]string{}
 	for _, s := range streams {
@@ -288,8 +288,8 @@ func (r *reader) checkStreams(streams []Stream, indexes map[string]int) {
 	}
 }
 
-// checkRoute rejects a stream that would request an endpoint which the catalogue classes as a write, whatever the
-// stream's name. // Invariant 9
+// checkRoute rejects a stream that would request an endpoint that the catalogue classes as a write. The name of the
+// stream does not matter. // Invariant 9
 func (r *reader) checkRoute(s Stream) {
 	for _, c := range r.Catalogue {
 		if !c.Class.Readable() && strings.EqualFold(c.Method, s.Method) && sameRoute(c.Path, s.Path) {
@@ -304,8 +304,8 @@ func (r *reader) checkRoute(s Stream) {
 	}
 }
 
-// sameRoute reports whether two paths can be the same request. A segment with a parameter, such as {id}, equals
-// every segment.
+// sameRoute reports whether two paths can be the same request. A segment with a parameter, such as {id}, can be equal
+// to any segment.
 func sameRoute(x, b string) bool {
 	as, bs := strings.Split(strings.Trim(x, "/"), "/"), strings.Split(strings.Trim(b, "/"), "/")
 	if len(as) != len(bs) {
@@ -319,7 +319,7 @@ func sameRoute(x, b string) bool {
 	return true
 }
 
-// checkParent reports a parent that does not exist, and streams that are their own ancestors.
+// checkParent reports a parent that does not exist, and a stream that is its own ancestor.
 func (r *reader) checkParent(s Stream, streams []Stream, indexes map[string]int) {
 	if s.Parent == "" {
 		if slices.ContainsFunc(s.Params, func(p schemas.Param) bool { return p.From != "" }) {

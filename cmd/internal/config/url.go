@@ -34,7 +34,7 @@ func address(v value) string {
 	return ""
 }
 
-// credentialURL reads a URL to which credentials are sent. The function check returns what else is wrong with it.
+// credentialURL reads a URL to which credentials are sent. The function check may find further errors in the URL.
 func credentialURL(v value, check func(*url.URL) string) *url.URL {
 	s, ok := v.url()
 	if !ok {
@@ -54,8 +54,8 @@ func credentialURL(v value, check func(*url.URL) string) *url.URL {
 	return u
 }
 
-// origin parses a URL to which a credential will be sent. If it must not be sent there, origin returns the
-// reason. The reason does not quote the URL, which may contain a secret.
+// origin parses a URL to which a credential will be sent. If it is not safe to send a credential there, origin returns
+// the reason. The reason does not quote the URL, because the URL may contain a secret.
 func origin(s string) (*url.URL, string) {
 	u, err := url.Parse(strings.TrimSpace(s))
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// wholeFile is the name of a configuration in messages. Messages about a key do not contain this name.
+// wholeFile is the name of the whole configuration in messages. Messages about a key do not contain this name.
 const wholeFile = "the configuration"
 
-// value is a value of the file, and where it is.
+// value is a value of the file, with its position.
 type value struct {
 	r    *reader
 	node ast.Node
@@ -23,7 +23,7 @@ type value struct {
 	row    *listedRow // the row from which a source is being made; nil for sources of the file
 	place  bool       // in a destination or in the state
 	secret bool       // a credential
-	isURL  bool       // fields of row must fit a URL
+	isURL  bool       // fields of row must be safe to insert into a URL
 }
 
 // root returns the value that is a whole file. The parameter what is its name in messages.
@@ -46,7 +46,7 @@ func set[T any](to *T, read func(value) T) func(value) {
 	return func(v value) { *to = read(v) }
 }
 
-// keep returns a function that stores a value, so that it can be read after all keys are known.
+// keep returns a function that stores a value. The value can then be read later, when all keys are known.
 func keep(to *value) func(value) { return func(v value) { *to = v } }
 
 // text returns a function that stores a text.
@@ -108,7 +108,7 @@ func (v value) isList() bool {
 	return ok
 }
 
-// wrong reports a value of the wrong kind. If the value cannot be resolved, resolve has reported that.
+// wrong reports a value of the wrong kind. If the value cannot be resolved, resolve has already reported an error.
 func (v value) wrong(wanted string) {
 	if n := v.resolve(); n != nil {
 		v.observe(sighting{refused: true})
@@ -163,7 +163,7 @@ func (v value) entries() ([]entry, bool) {
 	return own, true
 }
 
-// merged returns the entries of the mapping, or of the list of mappings, under the key <<.
+// merged returns the entries under the key <<, which has a mapping or a list of mappings.
 func (v value) merged(n ast.Node) []entry {
 	v.node = n
 	parts := []value{v}
@@ -185,9 +185,9 @@ func keyText(k ast.MapKeyNode) string {
 	return k.GetToken().Value
 }
 
-// mapping reads each key with its function, and reports required keys that are missing. It returns whether all keys
-// were known. If a key is unknown, it may be misspelled, so neither mapping nor its caller reports that a key is
-// missing.
+// mapping reads each key with its function, and reports required keys that are missing. It returns whether all keys are
+// known. An unknown key may be a misspelled required key. So if there is one, neither mapping nor its caller reports
+// missing keys.
 func (v value) mapping(f fields, required ...string) bool {
 	es, ok := v.entries()
 	if !ok {
@@ -240,7 +240,7 @@ func named[T any](v value, read func(entry) T) []T {
 	return all
 }
 
-// list returns the items of a list. A single value is a list of one.
+// list returns the items of a list. If the value is no list, it is returned as the only item.
 func (v value) list() []value {
 	switch n := v.resolve().(type) {
 	case *ast.SequenceNode:
@@ -262,14 +262,14 @@ func (v value) list() []value {
 	return nil
 }
 
-// scalar is a single value. The field raw is the text in the file, and in the field value each ${…} is replaced.
-// Messages quote only raw, because value may contain a secret.
+// scalar is a single value. The field raw is the text in the file. In the field value, each ${…} is replaced. Messages
+// quote only raw, because value may contain a secret.
 type scalar struct {
 	raw, value string
 	at         Pos
 }
 
-// scalar returns a number as the text in the file, so that 0644 stays 0644.
+// scalar returns a single value. A number keeps its text in the file, so that 0644 stays 0644.
 func (v value) scalar() (scalar, bool) {
 	s := scalar{at: v.pos()}
 	switch n := v.resolve().(type) {
@@ -361,7 +361,7 @@ func period(v value) time.Duration {
 	})
 }
 
-// notEmpty reports a list without items, unless the file has other faults: they may be the reason.
+// notEmpty reports a list without items. If the file has other faults, it does not, because these may be the reason.
 func (v value) notEmpty(items int) {
 	if items == 0 && len(v.r.faults) == 0 {
 		v.fault(v.pos(), "%s is empty", v.what)

@@ -8,17 +8,17 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/signature"
 )
 
-// Webhooks configures how deliveries of a source are verified.
+// Webhooks says how deliveries of a source are verified.
 type Webhooks struct {
 	At      Pos
-	Schemes []signature.Scheme // explicit schemes; none: to be learned
+	Schemes []signature.Scheme // schemes of the file; if there are none, the scheme must be learned
 	Keys    []signature.Key    // the secrets and public keys; at least one
 
-	Header    string // default header with the signature
+	Header    string // name of the header with the signature, unless a scheme has another
 	PublicURL string // URL of this endpoint as the sender calls it, for schemes that sign the URL; "" if not needed
 
-	// Refresh has the streams that are read again after an unverified delivery. It is empty unless the file has
-	// `unverified: hint`.
+	// Refresh has the streams that are read again after an unverified delivery. If the file does not have `unverified:
+	// hint`, Refresh is empty.
 	Refresh []string
 
 	header bool // the file sets Header
@@ -27,11 +27,11 @@ type Webhooks struct {
 // DefaultSignatureHeader is the default header with the signature.
 const DefaultSignatureHeader = "Service-Signature"
 
-// learn is the word for a scheme that is not known yet.
+// learn is the value of `scheme` that says that the scheme is not known yet.
 const learn = "learn"
 
-// ownHeaders are the usual signature headers of some presets. Unless the file sets a header, a signature is accepted in
-// the header of its preset and in the default header.
+// ownHeaders has the usual signature headers of some presets. If the file sets no header, a signature is accepted in
+// the header of its preset, and also in the default header.
 var ownHeaders = map[string]string{"standard": "Webhook-Signature", "slack": "X-Slack-Signature"}
 
 func readWebhooks(v value) *Webhooks {
@@ -73,8 +73,8 @@ func readWebhooks(v value) *Webhooks {
 	return w
 }
 
-// readHints reads `unverified` and `refresh`. The file must name the streams to read again: an unverified delivery may
-// be forged, so the delivery must not choose the streams.
+// readHints reads `unverified` and `refresh`. The file must name the streams that are read again. The delivery must not
+// choose them, because an unverified delivery may be forged.
 func (w *Webhooks) readHints(v, unverified, refresh value) {
 	hint := unverified.given() && unverified.choice("ignore", "hint") == "hint"
 	if refresh.given() {
@@ -100,7 +100,7 @@ func (w *Webhooks) readSchemes(v value) []signature.Scheme {
 	return all
 }
 
-// readScheme reads one scheme: the name of a preset, a mapping, or the word learn, for which it returns nil. A preset
+// readScheme reads one scheme: the name of a preset, a mapping, or the word learn. For learn, it returns nil. A preset
 // with an entry in [ownHeaders] becomes two schemes, one for each header. The index makes the names of mappings in a
 // list unique.
 func (w *Webhooks) readScheme(v value, index int) []signature.Scheme {
@@ -172,8 +172,8 @@ func readLabel(v value) string {
 	})
 }
 
-// check reports keys that no scheme can use, and schemes without a key. Otherwise the first delivery would
-// show the error.
+// check reports keys that no scheme can use, and schemes without a key. Otherwise the error would appear only with the
+// first delivery.
 func (w *Webhooks) check(v value, places []Pos) {
 	before := len(v.r.faults)
 	if len(w.Keys) == 0 {
@@ -181,7 +181,7 @@ func (w *Webhooks) check(v value, places []Pos) {
 	}
 	for _, s := range w.Schemes {
 		if len(s.Faults()) > 0 {
-			continue // reported at the scheme
+			continue // the error of the scheme was already reported
 		}
 		served := 0
 		for i, k := range w.Keys {
@@ -194,7 +194,7 @@ func (w *Webhooks) check(v value, places []Pos) {
 			}
 			served++
 			if k.Secret == unread {
-				continue // its form is unknown
+				continue // the command of this key was not run, so its form is unknown
 			}
 			if err := k.Check(s); err != nil {
 				v.fault(places[i], "%s: secret %s %v, which scheme %s wants", v.what, k.Label, err, s.Name)

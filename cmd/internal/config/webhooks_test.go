@@ -112,7 +112,7 @@ func TestParsePinRoundTrip(t *testing.T) {
 	require.Error(t, err)
 }
 
-// Unverified deliveries have an effect only if the file has `unverified: hint` and names streams under `refresh`.
+// Unverified deliveries have an effect only if the file has both: `unverified: hint`, and streams under `refresh`.
 func TestWebhooksUnverified(t *testing.T) {
 	require.Empty(t, webhooksOf(t, "{secret: s}").Refresh)
 	require.Empty(t, webhooksOf(t, "{secret: s, unverified: ignore}").Refresh)

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Settings can be pasted into a file: they give the same stream. They contain no secret.
+// The settings of a stream can be pasted into a file, and then give the same stream. They contain no secret.
 func TestWrittenReadsTheSame(t *testing.T) {
 	t.Parallel()
 	const head = `version: 1
@@ -42,7 +42,7 @@ pipelines: {p: {from: main, to: w}}
 	again := stream(text)
 	require.ElementsMatch(t, s.Settings, again.Settings)
 	for _, s := range []*Stream{&s, &again} {
-		s.At, s.Settings, s.Columns = Pos{}, nil, nil // have positions in the file
+		s.At, s.Settings, s.Columns = Pos{}, nil, nil // these fields have positions in the file, which differ
 	}
 	require.Equal(t, s, again)
 }
