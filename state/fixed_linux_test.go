@@ -66,7 +66,7 @@ func TestReadOnlyMount(t *testing.T) {
 	require.ErrorIs(t, as(t, ours, ours, both), ErrExposed)
 	require.NoError(t, syscall.Mount("", to, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY, ""))
 	require.NoError(t, as(t, ours, ours, both))
-	require.ErrorIs(t, as(t, ours, ours, func() error { return OnlyOurs(from) }), ErrExposed, "on a writable mount")
+	require.ErrorIs(t, as(t, ours, ours, func() error { return OnlyOurs(from) }), ErrExposed, "on a writable file system, the folder is refused")
 }
 
 // A Kubernetes volume belongs to root and to the group of the process. Such a volume is refused, and the error suggests

@@ -109,7 +109,7 @@ func TestInboxRepetitions(t *testing.T) {
 		require.Equal(t, Stored, appended(t, b, nameless), "%s: a delivery without an id is always new", when)
 	}
 	require.Equal(t, Conflicting, appended(t, b, changed))
-	require.Equal(t, Stored, appended(t, b, elsewhere), "another source")
+	require.Equal(t, Stored, appended(t, b, elsewhere), "the same id of another source is not a repetition")
 	check("at once")
 	var conflicts []bool
 	for _, e := range events(t, b, "main", 0, 3) {
@@ -165,9 +165,9 @@ func TestInboxQuota(t *testing.T) {
 	require.NoError(t, b.Close())
 	b = openInbox(t, dir, InboxOptions{Quota: 1000})
 	_, err := b.Append(t.Context(), event(100))
-	require.ErrorIs(t, err, ErrInboxFull, "also after a restart")
+	require.ErrorIs(t, err, ErrInboxFull, "the quota also applies after a restart")
 	require.NoError(t, b.Trim(t.Context(), "main", 1))
-	require.Equal(t, Stored, appended(t, b, event(100)), "there is room again")
+	require.Equal(t, Stored, appended(t, b, event(100)), "after trimming, there is room again")
 	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
 	all, err := b.Backlogs(t.Context())
 	require.NoError(t, err)
@@ -235,7 +235,7 @@ func TestInboxCaptures(t *testing.T) {
 		time.Sleep(CaptureAge)
 		all, err = b.Captures(ctx, "main")
 		require.NoError(t, err)
-		require.Empty(t, all, "a day later")
+		require.Empty(t, all, "captures are deleted after CaptureAge")
 		e.Received = time.Now()
 		require.NoError(t, b.Capture(ctx, e))
 	})

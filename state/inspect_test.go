@@ -76,7 +76,7 @@ func TestOnlyOurs(t *testing.T) {
 			require.ErrorIs(t, err, ErrExposed, "%o", mode)
 		}
 	}
-	require.NoError(t, OnlyOurs("/"), "root's")
+	require.NoError(t, OnlyOurs("/"), "a folder of root is accepted")
 	if os.Geteuid() == 0 {
 		require.NoError(t, os.Chmod(path, 0o600))
 		require.NoError(t, os.Chown(path, 65534, -1))

@@ -29,7 +29,7 @@ func TestJournalSlots(t *testing.T) {
 	j := openJournal(t, dir)
 	seen, err := j.Seen(ctx, "nightly", "@hourly", day(1))
 	require.NoError(t, err)
-	require.Equal(t, day(1), seen, "a new pipeline starts now")
+	require.Equal(t, day(1), seen, "a new pipeline has no slots before now")
 
 	added, err := j.AddSlots(ctx, "nightly", day(3), []SlotRecord{
 		{Due: day(2), State: SlotSkipped, Why: "paused"}, {Due: day(3), State: SlotWaiting, Cause: "schedule"},
@@ -38,7 +38,7 @@ func TestJournalSlots(t *testing.T) {
 	require.Len(t, added, 2)
 	added, err = j.AddSlots(ctx, "nightly", day(4), []SlotRecord{{Due: day(3), State: SlotSkipped}, {Due: day(4), State: SlotWaiting}})
 	require.NoError(t, err)
-	require.Len(t, added, 1, "a slot has one record")
+	require.Len(t, added, 1, "a slot that is recorded already is not added again")
 	require.Equal(t, day(4), added[0].Due)
 
 	require.NoError(t, j.SetSlot(ctx, SlotRecord{
@@ -63,7 +63,7 @@ func TestJournalSlots(t *testing.T) {
 	require.Len(t, open, 1)
 	seen, err = j.Seen(ctx, "nightly", "@hourly", day(9))
 	require.NoError(t, err)
-	require.Equal(t, day(4), seen, "the missed time is known")
+	require.Equal(t, day(4), seen, "Seen returns the end of the recorded slots, although later slots were missed")
 	seen, err = j.Seen(ctx, "nightly", "@daily", day(9))
 	require.NoError(t, err)
 	require.Equal(t, day(9), seen, "a new schedule has missed nothing")
@@ -95,7 +95,7 @@ func TestJournalForgets(t *testing.T) {
 	require.NoError(t, err)
 	all, err := j.Slots(ctx, "a", 2*KeptSlots)
 	require.NoError(t, err)
-	require.Len(t, all, KeptSlots+1, "the journal keeps KeptSlots slots that have run, and the waiting slot")
+	require.Len(t, all, KeptSlots+1, "the journal keeps KeptSlots skipped slots, and the waiting slot")
 	require.Equal(t, SlotWaiting, all[len(all)-1].State)
 }
 
@@ -115,7 +115,7 @@ func TestJournalRuns(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, all, 3)
 	require.Equal(t, "r3", all[0].Run)
-	require.Empty(t, all[0].Log, "a list has no logs")
+	require.Empty(t, all[0].Log, "Runs returns no logs")
 	require.JSONEq(t, `{"run":"r1"}`, string(all[2].Report))
 	require.Nil(t, all[1].Report)
 	before, err := j.Runs(ctx, "a", "r3", 10)

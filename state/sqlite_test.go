@@ -35,7 +35,7 @@ func TestSQLite(t *testing.T) {
 	require.NoError(t, add(ctx, f, 2))
 
 	_, err = openSQLite(ctx, path, 0, oneTable)
-	require.ErrorIs(t, err, ErrLocked, "one writer")
+	require.ErrorIs(t, err, ErrLocked, "only one process can open the file for writing")
 	r, err := readSQLite(ctx, path, oneTable)
 	require.NoError(t, err, "readers can open the file")
 	require.Equal(t, 3, sum(t, r))

@@ -48,7 +48,7 @@ func TestVaultKeeps(t *testing.T) {
 	require.Nil(t, text)
 	text, err = s.Note()
 	require.NoError(t, err)
-	require.Equal(t, "note of 3", string(text), "the note stays")
+	require.Equal(t, "note of 3", string(text), "removing the secret keeps the note")
 	require.NoError(t, s.SetSecret([]byte("4")))
 	text, err = s.Secret()
 	require.NoError(t, err)
@@ -86,7 +86,7 @@ func TestVaultModes(t *testing.T) {
 			require.Equal(t, want, info.Mode().Perm(), "umask %s: %s", umask, path)
 			return nil
 		}))
-		require.Equal(t, 4, files, "secret, note, lock, holder")
+		require.Equal(t, 4, files, "there are four files: secret, note, lock, holder")
 	}
 }
 

@@ -213,7 +213,7 @@ func sharedExpiry(t *testing.T, warehouse place) {
 	for source, most := range map[string]int{"berlin": 4, "boston": 4} {
 		require.LessOrEqual(t, len(stored(t, o, "crm.leads/_penstock_source="+source+"/leads", ".parquet")), most)
 	}
-	require.LessOrEqual(t, len(stored(t, o, "crm.leads/_tables/leads/metadata", "-snap-")), 12, "of twenty commits")
+	require.LessOrEqual(t, len(stored(t, o, "crm.leads/_tables/leads/metadata", "-snap-")), 12, "old metadata files of the twenty commits are removed")
 }
 
 func counted(t testing.TB, d load.Destination, from, next state.Cursor, of arrow.DataType, rows ...loadtest.Row) error {
@@ -258,7 +258,7 @@ func sharedTypes(t *testing.T, warehouse place) {
 	}{
 		{"the second is wider", schemas.Int64, schemas.Text, "7", "many", "string", "7", "many"},
 		{"the first is wider", schemas.Text, schemas.Int64, "many", "7", "string", "many", "7"},
-		{"neither is", schemas.Date, money, "2026-11-20", "7.50", "string", "2026-11-20", "7.50"},
+		{"neither is wider", schemas.Date, money, "2026-11-20", "7.50", "string", "2026-11-20", "7.50"},
 		{"more digits", schemas.Int64, money, "7", "7.50", "decimal(21, 2)", "7.00", "7.50"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

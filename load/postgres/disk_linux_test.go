@@ -67,7 +67,7 @@ func TestFullDisk(t *testing.T) {
 	require.Less(t, time.Since(begin), 20*time.Second)
 	at, err := d.Cursor(t.Context(), leads)
 	require.NoError(t, err)
-	require.EqualValues(t, "c1", at, "nothing was kept")
+	require.EqualValues(t, "c1", at, "the failed commit has not changed the cursor")
 
 	leave(t, server, dir, 512<<20)
 	loadRows(t, d, 2, faultParts(2, 5_000)...)

@@ -83,7 +83,7 @@ func TestRestart(t *testing.T) {
 		require.NoError(t, d.Close())
 		server.Exec("DROP SCHEMA " + ident(schema) + " CASCADE")
 		if n.Load() < int64(at) {
-			require.Greater(t, at, 20, "steps")
+			require.Greater(t, at, 20, "the test has stopped the server at more than 20 steps")
 			return
 		}
 		if testing.Short() {

@@ -173,9 +173,9 @@ func inboxQuota(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, b.Close())
 	b = inboxOf(t, s, state.InboxOptions{Quota: 1000})
 	_, err := b.Append(t.Context(), event(100))
-	require.ErrorIs(t, err, state.ErrInboxFull, "also after a restart")
+	require.ErrorIs(t, err, state.ErrInboxFull, "the quota also applies after a restart")
 	require.NoError(t, b.Trim(t.Context(), "main", 1))
-	appended(t, b, event(100), state.Stored, "there is room again")
+	appended(t, b, event(100), state.Stored, "after trimming, there is room again")
 	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
 	all, err := b.Backlogs(t.Context())
 	require.NoError(t, err)
@@ -226,7 +226,7 @@ func inboxCaptures(t *testing.T, _ Rig, open func() state.Store) {
 		require.NoError(t, b.Capture(ctx, e))
 	}
 	e.Body, e.From = []byte("100"), "another"
-	require.NoError(t, b.Capture(ctx, e), "a capture without a signature is deleted")
+	require.NoError(t, b.Capture(ctx, e), "there is room, because a capture without a signature is deleted")
 	all, err := b.Captures(ctx, "main")
 	require.NoError(t, err)
 	require.False(t, slices.ContainsFunc(all, func(e state.Event) bool { return string(e.Body) == "5" }))

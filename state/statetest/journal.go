@@ -29,7 +29,7 @@ func journalSlots(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, err)
 	seen, err := j.Seen(ctx, "nightly", "@hourly", day(1))
 	require.NoError(t, err)
-	require.Equal(t, day(1), seen, "a new pipeline starts now")
+	require.Equal(t, day(1), seen, "a new pipeline has no slots before now")
 	added, err := j.AddSlots(ctx, "nightly", day(3), []state.SlotRecord{
 		{Due: day(2), State: state.SlotSkipped, Why: "pau\x00sed"}, {Due: day(3), State: state.SlotWaiting, Cause: "schedule"},
 	})
@@ -37,7 +37,7 @@ func journalSlots(t *testing.T, _ Rig, open func() state.Store) {
 	require.Len(t, added, 2)
 	added, err = j.AddSlots(ctx, "nightly", day(4), []state.SlotRecord{{Due: day(3), State: state.SlotSkipped}, {Due: day(4), State: state.SlotWaiting}})
 	require.NoError(t, err)
-	require.Len(t, added, 1, "a slot has one record")
+	require.Len(t, added, 1, "a slot that is recorded already is not added again")
 	require.Equal(t, day(4), added[0].Due)
 	require.NoError(t, j.SetSlot(ctx, state.SlotRecord{
 		Pipeline: "nightly", Due: day(3), State: state.SlotRan, Run: "r1", Status: "complete", Started: day(3), Ended: day(4), Attempts: 1, Count: 1,
@@ -60,7 +60,7 @@ func journalSlots(t *testing.T, _ Rig, open func() state.Store) {
 	require.Len(t, left, 1, "the slot that the previous process left open")
 	seen, err = j.Seen(ctx, "nightly", "@hourly", day(9))
 	require.NoError(t, err)
-	require.Equal(t, day(4), seen, "the missed time is known")
+	require.Equal(t, day(4), seen, "Seen returns the end of the recorded slots, although later slots were missed")
 	seen, err = j.Seen(ctx, "nightly", "@daily", day(9))
 	require.NoError(t, err)
 	require.Equal(t, day(9), seen, "a new schedule has missed nothing")
@@ -193,7 +193,7 @@ func journalRuns(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, err)
 	require.Len(t, all, 3)
 	require.Equal(t, "r3", all[0].Run)
-	require.Empty(t, all[0].Log, "a list has no logs")
+	require.Empty(t, all[0].Log, "Runs returns no logs")
 	require.JSONEq(t, `{"run":"r1"}`, string(all[2].Report))
 	require.Equal(t, day(2), all[2].Ended)
 	require.Nil(t, all[1].Report)

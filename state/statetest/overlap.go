@@ -45,7 +45,7 @@ func journalOverlap(t *testing.T, r Rig, open func() state.Store) {
 	require.ErrorIs(t, set(other, patient, state.SlotRunning, "r3", "running"), state.ErrUnderWay)
 	manual := state.RunRecord{Pipeline: "p", Run: "r4", Status: "running"}
 	require.ErrorIs(t, other.BeginRun(ctx, manual), state.ErrUnderWay)
-	require.NoError(t, other.BeginRun(ctx, state.RunRecord{Pipeline: "q", Run: "r4", Status: "running"}), "another pipeline")
+	require.NoError(t, other.BeginRun(ctx, state.RunRecord{Pipeline: "q", Run: "r4", Status: "running"}), "a run of another pipeline can begin")
 
 	require.NoError(t, set(j, first, state.SlotWaiting, "r1", "stopped"))
 	require.Equal(t, state.SlotSkipped, slot(other, 4, false).State, "an interrupted run continues later, so it has not ended")

@@ -23,7 +23,7 @@ func leases(t *testing.T, _ Rig, open func() state.Store) {
 		require.ErrorContains(t, err, "held by ")
 	}
 	other, err := b.Lease(ctx, "p", "", 0)
-	require.NoError(t, err, "another source")
+	require.NoError(t, err, "another source has another lease")
 	require.NoError(t, other.Release())
 	require.NoError(t, first.Release())
 	require.NoError(t, first.Release(), "a second release does nothing")
@@ -46,7 +46,7 @@ func leases(t *testing.T, _ Rig, open func() state.Store) {
 			for range 3 {
 				l, err := s.Lease(ctx, "p", "crowd", time.Minute)
 				require.NoError(t, err)
-				require.True(t, mu.TryLock(), "two holders")
+				require.True(t, mu.TryLock(), "two processes hold the lease at the same time")
 				mu.Unlock()
 				require.NoError(t, l.Release())
 			}

@@ -51,11 +51,11 @@ func unitsClaim(t *testing.T, r Rig, open func() state.Store) {
 	none, err := j.AddUnits(ctx, []state.Unit{another, later})
 	require.ErrorIs(t, err, state.ErrUnderWay, "one of these units has not ended in another run")
 	require.ErrorIs(t, err, state.ErrLocked)
-	require.ErrorContains(t, err, "run1", "the other run")
+	require.ErrorContains(t, err, "run1", "the error names the other run")
 	require.Empty(t, none)
 	all, err := j.Units(ctx, state.UnitFilter{Run: "run2"})
 	require.NoError(t, err)
-	require.Empty(t, all, "all or none")
+	require.Empty(t, all, "after an error, no unit was added")
 
 	got := claim(t, j, state.Claim{Worker: "w1"})
 	require.Len(t, got, 2, "the worker gets all units of one source")
@@ -87,7 +87,7 @@ func unitsClaim(t *testing.T, r Rig, open func() state.Store) {
 	all, err = j.Units(ctx, state.UnitFilter{Active: true, After: all[0].ID, Limit: 2})
 	require.NoError(t, err)
 	require.Len(t, all, 2)
-	require.Equal(t, state.UnitRunning, all[0].State, "it is unchanged")
+	require.Equal(t, state.UnitRunning, all[0].State, "the unit of the other worker is unchanged")
 	want := 2
 	if r.Shared {
 		_, err = j.AddUnits(ctx, []state.Unit{another})
@@ -156,8 +156,8 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 	u := got[0]
 	u.State = state.UnitDone
 	require.ErrorIs(t, j.EndAttempts(ctx, []state.Unit{u}), state.ErrTaken)
-	require.Len(t, claim(t, j, state.Claim{Worker: "heir"}), 1, "the other unit")
-	require.Empty(t, claim(t, j, state.Claim{Worker: "heir"}), "the worker has extended its claim")
+	require.Len(t, claim(t, j, state.Claim{Worker: "heir"}), 1, "the other unit can be claimed too")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "heir"}), "both units are claimed, and the claims have not expired")
 	all, err := j.Units(ctx, state.UnitFilter{})
 	require.NoError(t, err)
 	require.Equal(t, 2, all[0].Attempt)
@@ -223,7 +223,7 @@ func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
 	u := claim(t, j, state.Claim{Worker: "w"})[0]
 	u.State, u.NotBefore = state.UnitParked, time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
 	require.NoError(t, j.EndAttempts(ctx, []state.Unit{u}))
-	require.Empty(t, claim(t, j, state.Claim{Worker: "w", Unit: u.ID}), "not yet")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w", Unit: u.ID}), "a parked unit is not claimed before NotBefore")
 	early := claim(t, j, state.Claim{Worker: "w", Unit: u.ID, Early: true})
 	require.Len(t, early, 1)
 	u.Attempt = early[0].Attempt

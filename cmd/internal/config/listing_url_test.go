@@ -77,7 +77,7 @@ func TestRowsChooseNoHost(t *testing.T) {
 		if c.fault != "" {
 			require.ErrorContains(t, s.Faults, c.fault, "%s of %q", c.template, c.ws)
 			if !strings.Contains(c.fault, "user or") {
-				require.ErrorContains(t, s.Faults, "w.csv:7", "the row")
+				require.ErrorContains(t, s.Faults, "w.csv:7", "the error names the row")
 			}
 			if c.ws != "" {
 				require.NotContains(t, s.Faults.Error(), c.ws, "the error must not quote the value, because it may be secret")

@@ -35,16 +35,16 @@ func TestSelect(t *testing.T) {
 		only          []string
 		want          []string
 	}{
-		{"silent", "", nil, everything},
+		{"no streams given", "", nil, everything},
 		{"all", `"*"`, nil, everything},
 		{"a module", `"crm.*"`, nil, []string{"crm.leads", "crm.lead_detail"}},
-		{"a wildcard within", `"*.lead*"`, nil, []string{"crm.leads", "crm.lead_detail"}},
-		{"only taken away", `["!hr.*"]`, nil, everything[:3]},
+		{"a wildcard inside a name", `"*.lead*"`, nil, []string{"crm.leads", "crm.lead_detail"}},
+		{"only an exclusion", `["!hr.*"]`, nil, everything[:3]},
 		{"the last decides", `["*", "!hr.*", hr.employees]`, nil, everything[:4]},
-		{"taken away again", `["*", hr.payslips, "!hr.*"]`, nil, everything[:3]},
-		{"a child alone", "crm.lead_detail", nil, []string{"crm.lead_detail"}},
-		{"narrowed", `"*"`, []string{"crm.*", "!crm.lead_detail"}, []string{"crm.leads"}},
-		{"narrowed by what is taken away", `"crm.*"`, []string{"!crm.lead_detail"}, []string{"crm.leads"}},
+		{"excluded after it was selected", `["*", hr.payslips, "!hr.*"]`, nil, everything[:3]},
+		{"a child without its parent", "crm.lead_detail", nil, []string{"crm.lead_detail"}},
+		{"narrowed by a selection", `"*"`, []string{"crm.*", "!crm.lead_detail"}, []string{"crm.leads"}},
+		{"narrowed by an exclusion", `"crm.*"`, []string{"!crm.lead_detail"}, []string{"crm.leads"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			yaml := both
