@@ -44,8 +44,8 @@ const (
 )
 
 // MakeBackup copies the state folder dir to the folder target, which must be empty or missing. Processes may use the
-// state folder meanwhile. The copy of a database shows the database at one moment. Each other file is copied as a
-// whole. The manifest is written last, so a copy without a manifest is incomplete. When MakeBackup returns, the copy is
+// state folder meanwhile. The copy of a database has the content of one moment. Each other file is copied as a whole.
+// The manifest is written last, so a copy without a manifest is incomplete. When MakeBackup returns, the copy is
 // durable.
 //
 // A backup contains the secrets of the folder. Only its owner can read it.
@@ -197,7 +197,7 @@ func transientFile(name string) bool {
 	return false
 }
 
-// copySQLite copies a database to a new file. The copy shows the database at one moment, even if other processes write
+// copySQLite copies a database to a new file. The copy has the content of one moment, even if other processes write
 // meanwhile.
 func copySQLite(ctx context.Context, from, to string) error {
 	if _, err := os.Lstat(from); err != nil {

@@ -107,8 +107,8 @@ func (l *UnitsFile) AddUnits(ctx context.Context, units []Unit) (added []Unit, e
 	return added, nil
 }
 
-// forgetUnits deletes ended units of old runs, if a run of their pipeline has just begun: see
-// [KeptUnits]. // Invariant 6
+// forgetUnits deletes ended units of old runs. It does this for the pipelines in begun, of which a run has just begun:
+// see [KeptUnits]. // Invariant 6
 func forgetUnits(ctx context.Context, tx *sql.Tx, begun []string) error {
 	for _, p := range begun {
 		_, err := tx.ExecContext(ctx, `DELETE FROM units WHERE pipeline = ?1 AND NOT `+activeUnits+` AND run NOT IN (SELECT run FROM units WHERE pipeline = ?1 AND `+activeUnits+`) AND run < (SELECT min(run) FROM

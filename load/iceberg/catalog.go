@@ -27,7 +27,7 @@ const (
 	propCommit     = propPrefix + "commit"
 	propSequence   = propPrefix + "sequence"
 	propManifest   = propPrefix + "manifest" // name of the manifest that lists the stream's files
-	propTables     = propPrefix + "tables"   // only in the head table, as JSON: by table of the stream, the ID of its current snapshot
+	propTables     = propPrefix + "tables"   // only in the head table: for each table of the stream, the ID of its current snapshot, as JSON
 	propSourceName = propPrefix + "source"   // only in shared tables: the source that committed
 	propNumber     = propPrefix + "number"   // only in shared tables: the commits of all sources to the stream are numbered together; file names begin with this number
 )

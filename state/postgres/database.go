@@ -126,8 +126,8 @@ func setLocal(settings [][2]string) string {
 }
 
 // behindPooler reports whether the connections go through a pooler. It compares the process id of the connection with
-// the process id of its session on the server, which differ behind a pooler. It cannot distinguish a pooler in session
-// mode from one in transaction mode.
+// the process id of its session on the server. Behind a pooler, they are different. It cannot distinguish a pooler in
+// session mode from one in transaction mode.
 func behindPooler(ctx context.Context, c *pgx.ConnConfig) (bool, error) {
 	conn, err := pgconn.ConnectConfig(ctx, &c.Config)
 	if err != nil {

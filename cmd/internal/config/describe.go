@@ -204,8 +204,9 @@ type place []string
 // String returns the path with dots, such as sources.*.v2.
 func (p place) String() string { return strings.Join(p, ".") }
 
-// file returns the smallest file with the given value at p. For sources.*.v2, it is {"sources": {probe: {"v2":
-// VALUE}}}.
+// file returns the smallest file with the given value at p. For sources.*.v2, this file is
+//
+//	{"sources": {probe: {"v2": VALUE}}}
 func (p place) file(value string) string {
 	for _, step := range slices.Backward(p) {
 		switch step {

@@ -61,8 +61,9 @@ func fits(doc []byte, binary bool) bool {
 	return fitsSlowly(doc, binary)
 }
 
-// plain reports whether a document is simple: it certainly has no zero character and no negative zero, and is within
-// the limits. Then only its syntax must be checked. For some simple documents, plain returns false.
+// plain is a quick test of a document. If it returns true, the document has no zero character and no negative zero, and
+// is within the limits. Then only its syntax must be checked. If it returns false, the document may still have these
+// properties.
 func plain(doc []byte) bool {
 	if len(doc) > mostDigits {
 		return false
