@@ -51,7 +51,7 @@ func OpenDashboard(c *config.Config, o DashboardConfig) (*Dashboard, error) {
 	d := &Dashboard{opener: o.Opener, scheme: o.Scheme, closed: len(c.Serve.Tokens) > 0, wrong: make(chan serve.AccessRefused, 256)}
 	d.guard = access.New(access.Options{Log: o.Opener.Log, Observe: func(n serve.AccessRefused) {
 		o.Observe(n)
-		if !n.Limited { // refusals beyond the rate limit are not recorded, so that the audit log stays small
+		if !n.Limited { // after too many wrong tokens, refusals are not recorded, so that the audit log stays small
 			select {
 			case d.wrong <- n:
 			default: // the channel is full; the program's log has the refusal
