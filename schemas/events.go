@@ -2,14 +2,13 @@ package schemas
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 )
 
 //go:embed events/streams.yaml
@@ -49,8 +48,8 @@ func loadEvents(fsys fs.FS, name string) (*Events, error) {
 			ID    string
 		}
 	}
-	if err := yaml.UnmarshalWithOptions(data, &file, yaml.Strict()); err != nil {
-		return nil, positioned(name, err)
+	if err := decode(data, &file); err != nil {
+		return nil, errors.Join(inFile(name, err)...)
 	}
 	e := &Events{gone: file.Gone, words: map[string][]EventStream{}}
 	for _, stream := range slices.Sorted(maps.Keys(file.Streams)) {

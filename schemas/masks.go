@@ -2,14 +2,13 @@ package schemas
 
 import (
 	"embed"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/goccy/go-yaml"
 )
 
 //go:embed masks/*.yaml
@@ -50,8 +49,8 @@ func loadPresets(fsys fs.FS) (*Presets, error) {
 			return nil, fmt.Errorf("read masks: %w", err)
 		}
 		var entries []presetEntry
-		if err := yaml.UnmarshalWithOptions(data, &entries, yaml.Strict()); err != nil {
-			return nil, positioned(name, err)
+		if err := decode(data, &entries); err != nil {
+			return nil, errors.Join(inFile(name, err)...)
 		}
 		for _, e := range entries {
 			if err := e.check(); err != nil {

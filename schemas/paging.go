@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/goccy/go-yaml"
 )
 
 //go:embed paging/vocabulary.yaml
@@ -140,7 +138,7 @@ var Paging = sync.OnceValue(func() *Vocabulary {
 
 func parseVocabulary(text []byte) (*Vocabulary, error) {
 	v := &Vocabulary{roles: map[string]Role{}, headers: map[string]Role{}, parameters: map[string]map[string]bool{}}
-	if err := yaml.UnmarshalWithOptions(text, &v.Words, yaml.Strict()); err != nil {
+	if err := decode(text, &v.Words); err != nil {
 		return nil, fmt.Errorf("read paging vocabulary: %w", err)
 	}
 	for _, p := range v.PagerTypes {

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
-	"github.com/goccy/go-yaml"
 )
 
 //go:embed views/*.yaml
@@ -82,7 +81,7 @@ func readView(fsys fs.FS, name string) (View, error) {
 		Needs map[string]map[string]Kind
 		SQL   string
 	}
-	if err := yaml.UnmarshalWithOptions(data, &file, yaml.Strict()); err != nil {
+	if err := decode(data, &file); err != nil {
 		return v, err
 	}
 	v.Title, v.Needs, v.SQL = file.Title, file.Needs, strings.TrimSpace(file.SQL)
