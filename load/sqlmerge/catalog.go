@@ -85,9 +85,9 @@ func (c *catalog) look(ctx context.Context, names ...string) error {
 }
 
 // ReadObjects implements [Reader].Objects. The query returns a row for each column of a table or view: the name of the
-// table, the name of the column, its type, and whether it is required and computed. For an object that is not a table,
-// it returns a row with the name of the object, null, and the kind of the object, such as VIEW. The function original,
-// if not nil, converts a stored name to the original name of the table or column.
+// table, the name of the column, its type, whether it is required, and whether it is computed. For an object that is
+// not a table, it returns a row with the name of the object, null, and the kind of the object, such as VIEW. The
+// function original, if not nil, converts a stored name to the original name of the table or column.
 func ReadObjects(ctx context.Context, r Reader, query string, original func(stored string) string) (map[string]*Object, error) {
 	if original == nil {
 		original = func(stored string) string { return stored }
@@ -283,7 +283,7 @@ func (c *catalog) usable(name string) error {
 	return nil
 }
 
-// accept returns the changes that accept the named table as it is.
+// accept returns the changes to record, so that the named table is accepted as it is.
 func (c *catalog) accept(name string) ([]load.Change, error) {
 	live := c.live[name]
 	if live == nil {

@@ -41,8 +41,8 @@ func (c *catalog) asCreated(name string) bool {
 // read the recorded changes of all tables.
 const mostFamilies = 20
 
-// readChanges adds the recorded changes of the families of the named tables, except for changes that concern only the
-// source.
+// readChanges adds the recorded changes of the families of the named tables. It leaves out drift, which is a change of
+// the source and not of a table.
 func (c *catalog) readChanges(ctx context.Context, names []string) error {
 	c.stale = true
 	if c.live[load.Changes.Name] == nil {

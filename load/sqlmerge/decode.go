@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// EachRow calls row with each row of a result.
+// EachRow calls the function row with each row of a result.
 func EachRow(rows *sql.Rows, row func([]driver.Value) error) (err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	names, err := rows.Columns()

@@ -1,5 +1,5 @@
-// Package failure has the errors that penstock shows to users: what went wrong, a hint about what to do next, and the exit
-// code.
+// Package failure defines the errors that penstock shows to users: what went wrong, a hint about what to do next, and
+// the exit code.
 package failure
 
 import (
@@ -22,8 +22,8 @@ const (
 	ExitPartial = 75
 )
 
-// Error is an error for the user: what went wrong, what to do next, and the exit code. If Err is nil, only the
-// exit code is left to report, because the verb has already printed everything.
+// Error is an error for the user: what went wrong, what to do next, and the exit code. If Err is nil, only the exit
+// code is left to report, because the command has already printed everything.
 type Error struct {
 	Err  error
 	Hint string
@@ -54,7 +54,7 @@ func Hinted(err error, hint string) error {
 	return &Error{Err: err, Hint: hint}
 }
 
-// Exit returns the error of a verb that has already printed everything.
+// Exit returns the error of a command that has already printed everything.
 func Exit(code int) error {
 	if code == ExitDone {
 		return nil
@@ -62,8 +62,8 @@ func Exit(code int) error {
 	return &Error{Code: code}
 }
 
-// Stopped is the cause of a context that a signal cancelled. It wraps the cause that [pipeline.Stop] returned, which
-// a run checks for.
+// Stopped is the cause of a context that a signal cancelled. It wraps the cause that [pipeline.Stop] returned. A run
+// checks for that cause.
 type Stopped struct {
 	Signal os.Signal
 	Cause  error
@@ -75,7 +75,7 @@ func (s *Stopped) Error() string { return "stopped by " + s.Signal.String() }
 // Unwrap returns the cause of pipeline.Stop.
 func (s *Stopped) Unwrap() error { return s.Cause }
 
-// CodeOf returns the exit code for the error of a verb. // Invariant 14
+// CodeOf returns the exit code for the error of a command. // Invariant 14
 func CodeOf(ctx context.Context, err error) int {
 	if err == nil {
 		return ExitDone

@@ -27,11 +27,12 @@ func goTool(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// builds skips a test that builds programs, which takes as long as a hundred other tests. make parts runs it.
+// builds skips the calling test in short mode, because to build programs takes as long as a hundred other tests. `make
+// parts` runs these tests.
 func builds(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("make parts runs it")
+		t.Skip("make parts runs this test")
 	}
 }
 

@@ -19,11 +19,11 @@ const (
 // dictionary encodes a column. It writes each distinct value once, and then the index of its value for each row. All
 // values are added before the first page is written.
 type dictionary struct {
-	*tools // places has the index of each row's value, without null rows
+	*tools // the slice places has the index of each row's value; null rows are left out
 	values int
 	plain  leaf // encodes the distinct values, and knows their bounds
-	taken  int  // number of rows up to the end of the current page, without null rows
-	first  int  // number of rows before the current page, without null rows
+	taken  int  // number of rows up to the end of the current page; null rows do not count
+	first  int  // number of rows before the current page; null rows do not count
 	fill   func(a arrow.Array, from, to int) bool
 }
 

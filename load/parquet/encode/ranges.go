@@ -12,8 +12,8 @@ import (
 	"github.com/apache/arrow-go/v18/parquet/metadata"
 )
 
-// Range describes the values of a column in a file, for a catalog. With it, engines can skip files without matching
-// rows.
+// Range describes the values of a column in a file, for a catalog. With it, engines can skip files that contain no
+// matching rows.
 type Range struct {
 	Number    int    // field ID of the column
 	Nulls     int64  // number of nulls
@@ -139,7 +139,7 @@ func shortened(text []byte) int {
 type textRange struct {
 	low, high string // shortened
 	nulls     int64
-	some      bool // there is a text
+	some      bool // at least one text was added
 	endless   bool // no short text is an upper bound
 }
 

@@ -16,10 +16,11 @@ type unit struct {
 	waits          int     // index of the limit
 }
 
-// limits are the limits that a unit may wait for. Sums are made in this order, which determines their last digit.
+// limits are the limits that a unit may wait for. Sums are always added up in this order, so that equal simulations
+// return equal digits.
 var limits = [...]Limit{answers: Answers, keys: Keys, workers: Workers, slots: Slots, database: Database}
 
-// The indexes of the limits. Counting by them is faster than counting by names.
+// The indexes of the limits. An array with these indexes is faster than a map with names.
 const (
 	answers = iota
 	keys
@@ -114,8 +115,8 @@ func (p *simulation) unit(n, worker int) *unit {
 	return u
 }
 
-// share slows all units on overloaded cores by the same factor. If a unit is slow, other units do not get its unused
-// share.
+// share computes the rate of each active unit. Overloaded cores slow all their units by the same factor. Capacity that
+// a slow unit does not use is not given to other units.
 func (p *simulation) share() {
 	load, waiting, latency := make([]float64, p.Workers), p.next < p.Count*len(p.Parts), p.Latency.Seconds()
 	for _, u := range p.active {
@@ -165,8 +166,8 @@ func (p *simulation) leasesNow() (n float64) {
 	return n
 }
 
-// step ends units together if they would end within a hundredth of the mean remaining time. So the simulation does not
-// need a step for each of many small units.
+// step advances the time to the end of the next unit, but by at least a hundredth of the mean remaining time of the
+// units. So units that end at almost the same time need only one step.
 func (p *simulation) step() {
 	soonest, mean := math.Inf(1), 0.0
 	for _, u := range p.active {

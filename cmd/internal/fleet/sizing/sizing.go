@@ -6,7 +6,7 @@
 // A unit of work is one part of one workspace, as in package fleet. Workspaces
 // take turns, and as many units run at once as the workers have
 // slots. Four things limit the rate of a unit:
-//   - the answers of the API, one after another in each of its lists;
+// - the answers of the API, which arrive one after another in each list of the unit;
 //   - the rate limit of its workspace's key, which all units of the workspace share;
 //   - the cores of its worker;
 //   - the cores of the database that all units write to.
@@ -55,12 +55,12 @@ type Costs struct {
 	State  float64 // of the database: claim, track and settle a unit
 	Lease  float64 // of the database: grant a batch of requests
 
-	Transactions int     // transactions of the state per unit
-	Polls        float64 // transactions of the state per second of a worker
-	LeaseEvery   float64 // seconds that a batch of requests lasts, with more than one request in this time
-	PerWorker    int     // connections of a worker besides one per unit under way
+	Transactions int     // state transactions per unit
+	Polls        float64 // state transactions per second that each worker needs to look for work
+	LeaseEvery   float64 // seconds that a batch of requests lasts, if more than one request is sent in this time
+	PerWorker    int     // connections of a worker, in addition to one for each unit under way
 
-	RowWAL, StreamWAL, StateWAL float64 // bytes of WAL: of a record, of a stream's new tables, of a transaction of the state
+	RowWAL, StreamWAL, StateWAL float64 // bytes of WAL: for a record, for the new tables of a stream, for a state transaction
 }
 
 // Measured returns the costs with a Postgres destination, on cores of the kind that
@@ -69,8 +69,8 @@ type Costs struct {
 // requests, 1.7 s of a worker and 4.2 s of the server; the second takes 1,123 requests, 1.4 s
 // and 3.7 s.
 //
-// If the limit of a key is certain, a worker leases the requests of 1.1 s at once. A million contacts are 775 MB of WAL,
-// and the first run over the 149 streams is 12.7 MB, with full_page_writes on.
+// If the rate limit of a key is certain, a worker leases its requests for 1.1 s at once. A million contacts are 775 MB
+// of WAL, and the first run over the 149 streams is 12.7 MB, with full_page_writes on.
 func Measured() Costs {
 	return Costs{
 		Request: 0.8e-3, Record: 5.8e-6, Stream: 3.5e-3,
@@ -106,7 +106,7 @@ type Outcome struct {
 	WorkerUse   float64 // share of the workers' cores over the whole time
 	DatabaseUse float64 // share of the database's cores over the whole time
 	Connections int     // needed at once
-	StatePer    float64 // transactions a second of the state
+	StatePer    float64 // state transactions per second
 	WAL         float64 // bytes of WAL of the tables and the state
 }
 

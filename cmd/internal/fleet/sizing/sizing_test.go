@@ -66,7 +66,7 @@ func TestFleetScales(t *testing.T) {
 
 func TestLargest(t *testing.T) {
 	w, f := plain()
-	f.Slots, w.Rate = 10, 10 // a workspace takes 100 s by its rate and 200 s by its answers
+	f.Slots, w.Rate = 10, 10 // a workspace takes 100 s at its rate limit, and 200 s with one answer after another
 	n, bound, err := Largest(w, f, Costs{}, time.Hour, 1e6)
 	require.NoError(t, err)
 	near(t, 180, float64(n), 0.05, "ten workspaces at a time, eighteen times in an hour")
@@ -90,7 +90,8 @@ func TestTenThousandWorkspaces(t *testing.T) {
 	require.Equal(t, Database, o.Bound)
 }
 
-// TestStateAndWAL: a slow key takes a transaction of the state for each request, a fast key one for each batch.
+// TestStateAndWAL: a slow key needs a state transaction for each request. A fast key needs one for each batch of
+// requests.
 func TestStateAndWAL(t *testing.T) {
 	w, f := plain()
 	costs := Costs{Transactions: 6, Polls: 3, LeaseEvery: 0.1, RowWAL: 700, StreamWAL: 5000, StateWAL: 400}
@@ -98,7 +99,7 @@ func TestStateAndWAL(t *testing.T) {
 	w.Rate = 5 // a workspace takes 200 s
 	slow, err := Run(w, f, costs)
 	require.NoError(t, err)
-	near(t, 2*5+2*6/200.0+2*3, slow.StatePer, 0.01, "a transaction per request, those of the units, and the polls")
+	near(t, 2*5+2*6/200.0+2*3, slow.StatePer, 0.01, "one transaction for each request, six for each unit, and the polls")
 	near(t, 2*1000*700+2*4*5000+slow.StatePer*200*400, slow.WAL, 0.01, "rows, new tables and transactions")
 	w.Rate = 100 // a workspace takes 10 s
 	fast, err := Run(w, f, costs)
@@ -139,7 +140,7 @@ func TestInvariants(t *testing.T) {
 		f.Database, f.Cores, w.Latency = 2*f.Database, 2*f.Cores, w.Latency/2
 		better, err := Run(w, f, Measured())
 		require.NoError(t, err)
-		require.LessOrEqual(t, better.Took.Seconds(), o.Took.Seconds()*1.05, "more of everything is not slower")
+		require.LessOrEqual(t, better.Took.Seconds(), o.Took.Seconds()*1.05, "with twice the cores and half the latency, a run does not take longer")
 	})
 }
 

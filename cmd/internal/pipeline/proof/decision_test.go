@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rows returns a table with alive live rows, after a pass that has found n records on its only page. The source states
-// this total. The pass did not contain missing rows of the table.
+// rows returns a table after a pass over a list of one page with n records. The source states n as the total. The last
+// two numbers are the rows that the pass did not contain, and the live rows of the table.
 func rows(n, missing, alive int64, change ...func(*Table)) Table {
 	t := Table{Facts: pass(n, total(Total(n), Total(n)), func(f *Facts) { f.Pages = 1 }), Swept: true, Missing: missing, Missed: missing, Alive: alive}
 	for _, c := range change {
@@ -96,8 +96,8 @@ func TestDecide(t *testing.T) {
 		{"a child row is missing below proven parents, in the first reading", rows(10, 1, 11, below(Proven)), Repeat, false},
 		{"one child row is missing below proven parents, and one in the previous reading", rows(10, 1, 11, below(Proven), before(1), last), Remove, false},
 		{"one child row is missing below proven parents, and three in the previous reading", rows(10, 1, 11, below(Proven), before(3), last), Keep, true},
-		{"a child row is missing, and each proven parent has its one record", rows(3, 1, 4, below(Proven), each), Remove, false},
-		{"a child row is missing, and one proven parent has no record", rows(2, 1, 3, below(Proven), each), Repeat, false},
+		{"a child row is missing, and each proven parent returned its only record", rows(3, 1, 4, below(Proven), each), Remove, false},
+		{"a child row is missing, and one proven parent returned no record", rows(2, 1, 3, below(Proven), each), Repeat, false},
 		{"a child row is missing, and one proven parent was not found", rows(2, 1, 3, below(Proven), each, func(t *Table) { t.Gone = 1 }), Remove, false},
 		{"a row is missing that may belong to a parent that was not requested", rows(10, 1, 11, below(Proven), skipped(1)), Repeat, false},
 		{"a row is missing that may belong to a parent that was not requested, in the last pass", rows(10, 1, 11, below(Proven), skipped(1), last), Keep, true},

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Doubt is a reason not to trust a pass. While a doubt applies, the verdict cannot be better than its field Most.
+// Doubt is a reason not to trust a pass. Most is the best verdict that a pass can get while the doubt applies.
 type Doubt struct {
 	Name    string
 	Most    Verdict
@@ -147,8 +147,8 @@ func (f *Facts) stated() Total {
 }
 
 // usualLength reports whether a single page may be the first of several: its number of records is a usual page size,
-// and only probes say that no other page exists. A list that once was longer was not cut at this page size. Such a list
-// is in doubt only if no page but the first ever had records.
+// and only probes say that no other page exists. If the list was longer in an earlier pass, it was not cut at this page
+// size. Then it is in doubt only if no page except the first has ever had records.
 func usualLength(f *Facts) bool {
 	return f.Guessed && f.Rule == "one_page" && f.Round && f.LastTotal < 0 && (f.Cut() || f.Unshown)
 }

@@ -5,7 +5,7 @@ type Known string
 
 // The kinds of evidence for an end. Certificates store them.
 const (
-	Stated     Known = "stated"      // the source shows the end: by a total that equals the distinct records, by naming the last page, or by naming no next page
+	Stated     Known = "stated"      // the source shows the end: its total equals the number of distinct records, it names the last page, or it names no next page
 	WalkedPast Known = "walked past" // a page beyond the end is empty or repeats the last page
 	Whole      Known = "whole"       // the list has one page and ignores every paging parameter
 	Object     Known = "one object"  // the answer is not a list

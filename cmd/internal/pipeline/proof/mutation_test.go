@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// verdictProperty describes what a rule is for, independently of the rule's code.
+// verdictProperty describes the purpose of a rule, independently of the rule's code.
 type verdictProperty struct {
 	name  string
 	holds func(f *Facts, v Verdict) bool
@@ -16,74 +16,74 @@ type verdictProperty struct {
 func clean(f *Facts) bool { return len(Doubts(*f)) == 0 }
 
 var verdictProperties = []verdictProperty{
-	{"a total that changed is contradicted", func(f *Facts, v Verdict) bool {
+	{"if the total changed, the pass is contradicted", func(f *Facts, v Verdict) bool {
 		return f.FirstTotal < 0 || f.LastTotal < 0 || f.FirstTotal == f.LastTotal || v == Contradicted
 	}},
-	{"a total larger than the number of records is contradicted", func(f *Facts, v Verdict) bool {
+	{"if the total is larger than the number of records, the pass is contradicted", func(f *Facts, v Verdict) bool {
 		return f.Resumed || int64(f.LastTotal) <= f.Distinct+f.Filtered+f.Gaps || v == Contradicted
 	}},
-	{"records that cannot be read are missing", func(f *Facts, v Verdict) bool { return f.Gaps == 0 || v.Doubtful() }},
-	{"records that could not be stored are missing", func(f *Facts, v Verdict) bool { return f.Unstored == 0 || v.Doubtful() }},
-	{"an incomplete answer is in doubt", func(f *Facts, v Verdict) bool { return len(f.Incomplete) == 0 || v.Doubtful() }},
-	{"a sign of more records is a doubt unless a total is met", func(f *Facts, v Verdict) bool {
+	{"if records cannot be read, the pass is in doubt", func(f *Facts, v Verdict) bool { return f.Gaps == 0 || v.Doubtful() }},
+	{"if records could not be stored, the pass is in doubt", func(f *Facts, v Verdict) bool { return f.Unstored == 0 || v.Doubtful() }},
+	{"if an answer is incomplete, the pass is in doubt", func(f *Facts, v Verdict) bool { return len(f.Incomplete) == 0 || v.Doubtful() }},
+	{"if a signal may mean more records, the pass is in doubt unless a total is met", func(f *Facts, v Verdict) bool {
 		return len(f.Unexplained) == 0 || f.LastTotal >= 0 || v.Doubtful()
 	}},
-	{"a number larger than the total is a doubt", func(f *Facts, v Verdict) bool {
+	{"if a signal states a number larger than the total, the pass is in doubt", func(f *Facts, v Verdict) bool {
 		return !slices.Contains(f.Unexplained, "/hits: 63") || v.Doubtful()
 	}},
 	{"a guessed list of a usual page size is in doubt", func(f *Facts, v Verdict) bool {
 		return !f.Guessed || !f.Round || f.Rule != "one_page" || f.LastTotal >= 0 || v.Doubtful()
 	}},
-	{"pages that overlap are a doubt", func(f *Facts, v Verdict) bool { return f.Alike == 0 || v.Doubtful() }},
+	{"if pages overlap, the pass is in doubt", func(f *Facts, v Verdict) bool { return f.Alike == 0 || v.Doubtful() }},
 	{"a total on the first page counts, even if the last page states none", func(f *Facts, v Verdict) bool {
 		return f.LastTotal >= 0 || f.FirstTotal < 0 || f.Resumed || int64(f.FirstTotal) == f.Listed()+f.Gaps || v == Contradicted
 	}},
-	{"a twin with more records is a doubt", func(f *Facts, v Verdict) bool { return f.Twin == nil || v.Doubtful() }},
-	{"records on two pages are a doubt", func(f *Facts, v Verdict) bool {
+	{"if the twin has more records, the pass is in doubt", func(f *Facts, v Verdict) bool { return f.Twin == nil || v.Doubtful() }},
+	{"if a record is on two pages, the pass is in doubt", func(f *Facts, v Verdict) bool {
 		return f.Duplicates == 0 || f.Pages < 2 || f.OfParents() || f.OfWindows() || v.Doubtful()
 	}},
-	{"children of a list in doubt are in doubt", func(f *Facts, v Verdict) bool { return !f.OfParents() || f.Parent != Unproven || v.Doubtful() }},
-	{"two records with the same key are a doubt", func(f *Facts, v Verdict) bool { return f.Clashes == 0 || v.Doubtful() }},
-	{"duplicates with other content are a doubt", func(f *Facts, v Verdict) bool { return f.Differing == 0 || v.Doubtful() }},
-	{"duplicates that were not compared are a doubt", func(f *Facts, v Verdict) bool { return f.Uncompared == 0 || v.Doubtful() }},
-	{"an end that changed is a doubt", func(f *Facts, v Verdict) bool { return f.Shifted == 0 || v.Doubtful() }},
-	{"a total that moved is a doubt", func(f *Facts, v Verdict) bool { return f.Moved == 0 || v.Doubtful() }},
-	{"an end by an unknown rule is a doubt", func(f *Facts, v Verdict) bool { return f.Rule != "tired" || v.Doubtful() }},
-	{"two different readings are a doubt", func(f *Facts, v Verdict) bool {
+	{"if the list of parents is in doubt, so is the pass over the child stream", func(f *Facts, v Verdict) bool { return !f.OfParents() || f.Parent != Unproven || v.Doubtful() }},
+	{"if two records have the same key, the pass is in doubt", func(f *Facts, v Verdict) bool { return f.Clashes == 0 || v.Doubtful() }},
+	{"if duplicates differ in content, the pass is in doubt", func(f *Facts, v Verdict) bool { return f.Differing == 0 || v.Doubtful() }},
+	{"if duplicates were not compared, the pass is in doubt", func(f *Facts, v Verdict) bool { return f.Uncompared == 0 || v.Doubtful() }},
+	{"if the end of the list changed, the pass is in doubt", func(f *Facts, v Verdict) bool { return f.Shifted == 0 || v.Doubtful() }},
+	{"if the total changed between pages, the pass is in doubt", func(f *Facts, v Verdict) bool { return f.Moved == 0 || v.Doubtful() }},
+	{"if the list ended by an unknown rule, the pass is in doubt", func(f *Facts, v Verdict) bool { return f.Rule != "tired" || v.Doubtful() }},
+	{"if two readings differ, the pass is in doubt", func(f *Facts, v Verdict) bool {
 		return f.Second != OtherRecords || f.LastTotal >= 0 || f.object() || v.Doubtful()
 	}},
-	{"an incremental pass proves nothing", func(f *Facts, v Verdict) bool { return !f.Partial || v != Proven }},
-	{"windows prove nothing", func(f *Facts, v Verdict) bool { return !f.OfWindows() || v != Proven }},
-	{"the rest of a pass proves nothing", func(f *Facts, v Verdict) bool { return !f.Resumed || v != Proven }},
-	{"an empty list proves nothing", func(f *Facts, v Verdict) bool {
+	{"an incremental pass is not proven", func(f *Facts, v Verdict) bool { return !f.Partial || v != Proven }},
+	{"a pass over time windows is not proven", func(f *Facts, v Verdict) bool { return !f.OfWindows() || v != Proven }},
+	{"a resumed pass is not proven", func(f *Facts, v Verdict) bool { return !f.Resumed || v != Proven }},
+	{"an empty list is not proven", func(f *Facts, v Verdict) bool {
 		return f.Distinct+f.Filtered > 0 || f.LastTotal >= 0 || f.OfParents() || f.object() || v != Proven
 	}},
-	{"a round size proves nothing", func(f *Facts, v Verdict) bool { return !f.Round || f.LastTotal >= 0 || v != Proven }},
-	{"a constant size proves nothing", func(f *Facts, v Verdict) bool {
+	{"a list of a round size is not proven", func(f *Facts, v Verdict) bool { return !f.Round || f.LastTotal >= 0 || v != Proven }},
+	{"a list that keeps its size is not proven", func(f *Facts, v Verdict) bool {
 		return !f.Steady || f.Rule != "one_page" || f.Keyless || f.LastTotal >= 0 || v != Proven
 	}},
-	{"uneven pages prove nothing", func(f *Facts, v Verdict) bool { return f.Uneven == 0 || f.LastTotal >= 0 || v != Proven }},
-	{"further pages without records prove nothing", func(f *Facts, v Verdict) bool { return !f.Unshown || f.LastTotal >= 0 || v != Proven }},
-	{"an earlier reading with more records is remembered", func(f *Facts, v Verdict) bool { return f.Earlier == 0 || f.LastTotal >= 0 || v != Proven }},
-	{"a cache proves nothing", func(f *Facts, v Verdict) bool { return f.Stale == 0 || v != Proven }},
+	{"a list with uneven pages is not proven", func(f *Facts, v Verdict) bool { return f.Uneven == 0 || f.LastTotal >= 0 || v != Proven }},
+	{"a list whose further pages never had records is not proven", func(f *Facts, v Verdict) bool { return !f.Unshown || f.LastTotal >= 0 || v != Proven }},
+	{"if an earlier reading had other records, the list is not proven", func(f *Facts, v Verdict) bool { return f.Earlier == 0 || f.LastTotal >= 0 || v != Proven }},
+	{"a list with pages from a cache is not proven", func(f *Facts, v Verdict) bool { return f.Stale == 0 || v != Proven }},
 	{"a list without a key needs a second reading", func(f *Facts, v Verdict) bool {
 		return !f.Keyless || f.Pages <= 1 || f.OfParents() || f.object() || f.Second == SameRecords || f.Reread || v != Proven
 	}},
-	{"one answer does not make a list an object", func(f *Facts, v Verdict) bool {
+	{"one answer with an object does not prove that there is no list", func(f *Facts, v Verdict) bool {
 		return !f.object() || f.ObjectKind || f.Second == SameRecords || v != Proven
 	}},
 
-	{"an object by definition is proven", func(f *Facts, v Verdict) bool { return !f.object() || !f.ObjectKind || !clean(f) || v == Proven }},
-	{"children of a proven list are proven", func(f *Facts, v Verdict) bool {
+	{"if the stream is one object by its class, the pass is proven", func(f *Facts, v Verdict) bool { return !f.object() || !f.ObjectKind || !clean(f) || v == Proven }},
+	{"if the list of parents is proven, so is the pass over the child stream", func(f *Facts, v Verdict) bool {
 		return !f.OfParents() || f.Parent != Proven || f.ShortLists > 0 || f.Gone == f.Parents || f.Skipped > 0 || !clean(f) || v == Proven
 	}},
-	{"a total that is met is a proof", func(f *Facts, v Verdict) bool {
+	{"if the total is met, the pass is proven", func(f *Facts, v Verdict) bool {
 		return f.Rule != "total" || f.Filtered > 0 || f.Keyless || !clean(f) || v == Proven
 	}},
-	{"a second reading with the same records is a proof", func(f *Facts, v Verdict) bool {
+	{"if a second reading finds the same records, the pass is proven", func(f *Facts, v Verdict) bool {
 		return f.Second != SameRecords || f.OfParents() || !clean(f) || v == Proven
 	}},
-	{"two equal answers with the only page are a proof", func(f *Facts, v Verdict) bool { return !f.Reread || !clean(f) || v == Proven }},
+	{"a list of one page that was read twice with equal answers is proven", func(f *Facts, v Verdict) bool { return !f.Reread || !clean(f) || v == Proven }},
 }
 
 type decisionProperty struct {
@@ -109,25 +109,25 @@ var decisionProperties = []decisionProperty{
 		return t.Missing == 0 || d.Action != Keep || d.Held != ""
 	}},
 	{"if no row is missing, none is deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Missing > 0 || !d.deletes() }},
-	{"several pages need a second reading", func(t *Table, _ Verdict, d Decision) bool {
+	{"missing from several pages, rows are deleted only after a second reading", func(t *Table, _ Verdict, d Decision) bool {
 		return d.Action != Remove || t.Pages <= 1 || t.OfParents() || t.twice()
 	}},
-	{"children need a second reading", func(t *Table, _ Verdict, d Decision) bool {
+	{"missing child rows are deleted only after a second reading", func(t *Table, _ Verdict, d Decision) bool {
 		return d.Action != Remove || !t.OfParents() || t.twice() || t.accounted()
 	}},
-	{"an object needs a second reading", func(t *Table, _ Verdict, d Decision) bool { return d.Action != Remove || !t.object() || t.twice() }},
-	{"a shrinking table waits for a person", func(t *Table, _ Verdict, d Decision) bool {
+	{"after another object, rows are deleted only after a second reading", func(t *Table, _ Verdict, d Decision) bool { return d.Action != Remove || !t.object() || t.twice() }},
+	{"if a table shrinks too much, a person must confirm", func(t *Table, _ Verdict, d Decision) bool {
 		return t.Missing < 20 || t.Keyless || d.Action != Remove || t.Confirm
 	}},
-	{"an empty list waits for a person", func(t *Table, _ Verdict, d Decision) bool {
+	{"if a list is empty, a person must confirm", func(t *Table, _ Verdict, d Decision) bool {
 		return t.Distinct > 0 || t.Skipped > 0 || d.Action != Remove || t.Confirm
 	}},
-	{"an empty list that came twice can be confirmed", func(t *Table, v Verdict, d Decision) bool {
+	{"if two readings find an empty list, a person can confirm", func(t *Table, v Verdict, d Decision) bool {
 		return v != Consistent || !t.Empty() || t.Second != SameRecords || t.Missing == 0 || !t.Swept || t.Skipped > 0 || d.Action == Repeat || d.Confirm || t.Confirm
 	}},
-	{"rejected records are not deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Rejected == 0 || t.Sorted || d.Action != Remove }},
+	{"rows are not deleted if they may belong to rejected records", func(t *Table, _ Verdict, d Decision) bool { return t.Rejected == 0 || t.Sorted || d.Action != Remove }},
 	{"missing rows that may belong to other parents are not deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Elsewhere == 0 || d.Action != Remove }},
-	{"the rest of a list is followed by a whole reading", func(t *Table, _ Verdict, d Decision) bool {
+	{"after a resumed pass, the whole list is read again", func(t *Table, _ Verdict, d Decision) bool {
 		return !t.Resumed || t.Last || t.OfParents() || t.OfWindows() || t.Partial || d.Action == Repeat
 	}},
 	{"if child streams need a proof that a second reading can give, the list is read again", func(t *Table, v Verdict, d Decision) bool {

@@ -39,11 +39,12 @@ const (
 	BrakeShare = 10 // percent of the table
 )
 
-// brakeHalf is the number of rows in a table from which the loss of half the table needs a person's confirmation.
+// brakeHalf is a number of rows. If a table has at least so many, the loss of half of them needs a person's
+// confirmation.
 const brakeHalf = 10
 
 // braked reports whether a person must confirm the deletion. In a table without a key, a changed row appears as one
-// missing row and one new row. So there the number of missing rows minus the new rows counts.
+// missing row and one new row. In such a table, the loss is the number of missing rows minus the number of new rows.
 func (t *Table) braked() bool {
 	if t.Distinct == 0 && (t.Skipped == 0 || t.Missing >= t.Alive) {
 		return true

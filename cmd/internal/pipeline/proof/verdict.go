@@ -9,7 +9,7 @@ type Verdict string
 const (
 	Proven       Verdict = "proven"       // every record of the list was read, and a witness confirms that
 	Consistent   Verdict = "consistent"   // the pass reached the end of the list, but nothing proves that it is complete
-	Unproven     Verdict = "unproven"     // records are or may be missing, or moved while they were read
+	Unproven     Verdict = "unproven"     // records are missing or may be missing, or the list changed while it was read
 	Contradicted Verdict = "contradicted" // the source's own total contradicts the pass
 )
 
@@ -51,7 +51,7 @@ func judge(f *Facts, witnesses []Witness, doubts []Doubt) Verdict {
 }
 
 // Reasons returns the reasons for the verdict as text. A proven pass has a witness, a consistent pass lacks something
-// for a proof, and any other pass has doubts.
+// that a proof needs, and any other pass has doubts.
 func Reasons(f Facts) string {
 	switch v := Judge(f); v {
 	case Proven:

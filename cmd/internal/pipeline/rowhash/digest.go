@@ -14,8 +14,8 @@ import (
 // they differ in as many lanes, unless some of these records share a lane.
 const lanes = 256
 
-// Digest is a fingerprint of the keys of a pass's rows, in any order. In a table without a key, the hashes of the
-// rows take the place of keys. If two digests are equal, the passes read the same rows equally often.
+// Digest is a fingerprint of the keys of a pass's rows, in any order. In a table without a key, the hashes of the rows
+// take the place of keys. If two digests are equal, the passes read the same rows, each the same number of times.
 type Digest struct {
 	Rows uint64
 	Text uint64 // number of rows whose key is not one integer
@@ -31,15 +31,15 @@ type lane struct {
 
 // Difference counts the records that only one of two readings has.
 type Difference struct {
-	Here, There int64    // at least so many records are only in this reading, and only in the other
+	Here, There int64    // at least so many records are only in this reading (Here), or only in the other (There)
 	Examples    []string // keys of some records that only the other reading has, if they can be computed
 }
 
 const maxExamples = 3
 
-// Minus compares the digests of two readings; one Hasher must have made both. If a lane has n more rows in one reading,
-// the other reading lacks at least n records. If a lane has equally many rows in both readings but the rows differ,
-// each reading lacks at least one record.
+// Minus compares the digests of two readings. Both must come from the same Hasher. If a lane has n more rows in one
+// reading, the other reading lacks at least n records. If a lane has equally many rows in both readings but the rows
+// differ, each reading lacks at least one record.
 func (h *Hasher) Minus(here, there *Digest) (d Difference) {
 	for i := range here.lane {
 		a, b := here.lane[i], there.lane[i]

@@ -25,7 +25,7 @@ type File struct {
 	buf    []byte
 }
 
-// entered is a table in a hash file. If the table has no key, equal rows are counted.
+// entered is a table in a hash file. If the table has no key, the hash of a row takes its place.
 type entered struct {
 	name string
 	Key  []string
@@ -44,7 +44,7 @@ func (b *File) Close() {
 	}
 }
 
-// With returns have, which are the tables of a destination, and also the tables that only the hash file contains.
+// With returns the given tables of a destination, and also the tables that only the hash file contains.
 func (b *File) With(have []schemas.Table) []schemas.Table {
 	all := slices.Clone(have)
 	for _, t := range b.Tables {
@@ -120,7 +120,7 @@ func (b *File) Fingerprint(key string) Fingerprint {
 	return Fingerprint{maphash.String(b.Seeds[0], key), maphash.String(b.Seeds[1], key)}
 }
 
-// Each calls row for every row of the table at index i.
+// Each calls the function row for every row of the table at index i.
 func (b *File) Each(i int, row func(at int64, key, hash string) error) error {
 	if b.file == nil {
 		return nil

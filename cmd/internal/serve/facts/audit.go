@@ -17,7 +17,7 @@ func (f *Facts) Audit(ctx context.Context, q board.Query) (board.List[board.Audi
 	return l, err
 }
 
-// Record writes a record of the audit log.
+// Record adds an entry to the audit log.
 func (f *Facts) Record(ctx context.Context, a board.Audit) error {
 	return f.Journal.KeepAudit(ctx, state.AuditRecord(a))
 }

@@ -30,7 +30,7 @@ type Daemon interface {
 // Config says where Facts gets its data.
 type Config struct {
 	Destinations func() []DestinationPart // returns the destinations of the current configuration
-	Webhooks     func() []Receiver        // returns the sources with webhooks of the current configuration
+	Webhooks     func() []Receiver        // returns the sources that have webhooks in the current configuration
 	Workspaces   Workspaces
 	Journal      state.Journal
 	Inbox        state.Inbox // nil: there are no webhooks
@@ -43,7 +43,7 @@ type Config struct {
 // wrapped fs.ErrNotExist.
 type DestinationPart struct {
 	Name     string
-	Source   string                                                             // the source to which the part belongs; "": the data of several sources
+	Source   string                                                             // the source to which the part belongs; "": it contains the data of several sources
 	Open     func(context.Context) (load.Destination, error)                    // nil: each source has a part, and there are too many to read them all
 	OpenPart func(ctx context.Context, source string) (load.Destination, error) // opens the part of one source; nil if sources have no parts
 }
@@ -80,7 +80,7 @@ var (
 	_ serve.Observer = (*Facts)(nil)
 )
 
-// New returns empty facts, which report changes to feed.
+// New returns Facts without data. It reports changes to the feed.
 func New(c Config, feed *board.Feed) *Facts {
 	if c.Clock == nil {
 		c.Clock = time.Now
@@ -92,7 +92,7 @@ func New(c Config, feed *board.Feed) *Facts {
 // How often data is read, and time limits for reading. Some changes cause an earlier read.
 const (
 	sampleEvery = 10 * time.Second
-	lookEvery   = 5 * time.Minute // finds the runs of other processes
+	lookEvery   = 5 * time.Minute // so that runs of other processes are found
 	lookWithin  = 2 * time.Minute
 	firstWithin = 5 * time.Second // how long a visitor waits for the first read
 )
@@ -294,7 +294,8 @@ func (f *Facts) Resume(ctx context.Context, name string) error {
 	return asked(f.daemon.Resume(ctx, name))
 }
 
-// known returns an error if one of streams is not the name of a stream, because a run would use it as a pattern.
+// known returns an error if the pipeline has no stream of one of the given names, because a run would use that name as
+// a pattern.
 func (f *Facts) known(name string, streams []string) error {
 	s, ok := f.daemon.Hub().Status(name)
 	for _, stream := range streams {

@@ -56,8 +56,9 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 // mostScheduled is how many slots of a pipeline are read for the status of its runs.
 const mostScheduled = 200
 
-// scheduled sets the status of the runs that have a slot. The status in the destinations may be wrong: they have only
-// those sources that the run has begun to read. So a run that is still in progress may seem to be complete there.
+// scheduled sets the status of the runs that have a slot. The status in the destinations may be wrong, because they
+// contain only the sources that the run has begun to read. So a run that is still in progress may seem to be complete
+// there.
 // Invariant 14
 func scheduled(ctx context.Context, j state.Journal, p serve.Status, all []board.Run, at map[string]int) {
 	slots, err := j.Slots(ctx, p.Name, mostScheduled)

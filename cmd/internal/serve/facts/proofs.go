@@ -86,8 +86,8 @@ func (b *snapshot) run(r row, c counts) board.Run {
 	return run
 }
 
-// together adds two parts of a run. If their statuses differ, the status of the sum is running if one part still
-// runs, and otherwise partial. // Invariant 14
+// together combines two parts of a run into one. If their statuses differ, the combined status is running if one part
+// still runs, and otherwise partial. // Invariant 14
 func together(a, b board.Run) board.Run {
 	a.Source, a.Sources = "", a.Sources+b.Sources
 	a.Counts = a.Counts.Add(b.Counts)

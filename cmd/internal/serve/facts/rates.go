@@ -21,7 +21,7 @@ type rates struct {
 
 type budget struct {
 	board.Budget
-	counted uint64 // Refused at the time of the last point
+	counted uint64 // value of Refused at the last point
 }
 
 func (f *Facts) sampleRates(ctx context.Context, h *serve.Hub) {

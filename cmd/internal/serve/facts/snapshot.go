@@ -24,7 +24,7 @@ const (
 	mostChanges = 20_000
 	mostStreams = 30_000 // streams of all sources together; if there are more, the streams of a source are read on request
 	mostBeats   = 24
-	heldBeats   = 100_000 // total length of the lists of each stream's last passes
+	heldBeats   = 100_000 // last passes that stay in memory, for all streams together
 	mostProofs  = 20      // runs whose passes are in memory; the passes of other runs are read on request
 	mostPasses  = 20_000  // passes of all runs in memory
 	mostRaw     = 500     // bytes of each text of a reject
@@ -44,7 +44,7 @@ type snapshot struct {
 	announced map[state.Key]board.Coverage
 }
 
-// outcome is how the last run that read a stream has ended for this stream.
+// outcome says how a stream ended in the last run that read it.
 type outcome struct {
 	run    string
 	status pipeline.Status

@@ -47,7 +47,7 @@ func split(schedule string) (cron, zone string) {
 	return schedule[:i], schedule[i+1:]
 }
 
-// slotOf converts a slot of the journal. If a slot was skipped and should have run, its state is missed.
+// slotOf converts a slot of the journal. If a slot was skipped although it should have run, its state is "missed".
 func slotOf(r state.SlotRecord) board.Slot {
 	s := board.Slot{Due: r.Due, State: string(r.State), Why: r.Why, Run: r.Run, Started: r.Started, Ended: r.Ended, Status: pipeline.Status(r.Status)}
 	switch {

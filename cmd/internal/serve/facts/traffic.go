@@ -44,7 +44,7 @@ func (d *deliveries) add(n serve.WebhookSeen, now time.Time) {
 	t.perMin[t.minute%minutes]++
 }
 
-// count adds the numbers of a source to w.
+// count adds the numbers of deliveries from the source to w.
 func (d *deliveries) count(w *board.Webhook, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -125,8 +125,8 @@ func (f *Facts) backlog(w *board.Webhook) {
 	}
 }
 
-// coverage returns how many changes webhooks have announced, for each stream. If several destinations have such
-// counts, it takes the first.
+// coverage returns how many changes webhooks have announced, for each stream. If several destinations store such
+// counts, it takes those of the first destination.
 func (f *Facts) coverage(ctx context.Context, source string) (all []board.Coverage) {
 	snapshots := f.snapshotsOf(ctx, "")
 	for _, s := range f.daemon.Hub().Statuses() {
