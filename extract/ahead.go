@@ -9,21 +9,20 @@ import (
 )
 
 // ahead requests answers in advance and delivers them in the order of the requests. K names one request. One goroutine
-// calls all methods, and must call stop at the end.
+// calls all methods, and must call stop() at the end.
 type ahead[K comparable] struct {
 	c     *Client
 	s     schemas.Stream
 	fetch fetcher[K]
 
-	// following returns the request after k, whose index in the queue is i. The result ok is false if that request is
-	// not known yet.
+	// following returns the request after k. The index of k in the queue is i. The result ok is false if that request
+	// is not known yet.
 	following func(i int, k K) (next K, ok bool)
 
-	// The function early returns the answer to k if an earlier request has brought it, and nil otherwise. The field may
-	// be nil.
+	// early returns the answer to k if an earlier request has brought it, and nil otherwise. The field may be nil.
 	early func(k K) *answer
 
-	// apart has requests that are not in the order of the queue. It may be nil.
+	// apart makes requests outside the order of the queue. It may be nil.
 	apart apart[K]
 
 	queue    []*pending[K]
@@ -32,15 +31,15 @@ type ahead[K comparable] struct {
 	wg       sync.WaitGroup
 }
 
-// apart makes requests in advance whose order it decides itself.
+// apart makes requests in advance, in an order that it chooses itself.
 type apart[K comparable] interface {
-	// has reports whether k was requested. If so, pending returns the request. After its answer, used(k) reports
-	// whether the answer can be used. If not, k is requested again.
+	// has(k) reports whether k was requested. If it was, pending(k) returns the request. When the answer has arrived,
+	// used(k) reports whether it can be used. If it cannot, k is requested again.
 	has(k K) bool
 	pending(k K) *pending[K]
 	used(k K) bool
 
-	// extend makes further requests. stop ends all of them.
+	// extend() makes further requests. stop() ends all requests.
 	extend(ctx context.Context)
 	stop()
 }
@@ -58,7 +57,7 @@ type pending[K comparable] struct {
 	err error
 }
 
-// take returns the answer to k. While it waits, it requests more answers in advance as others arrive.
+// take returns the answer to k. While it waits, it requests further answers in advance whenever one arrives.
 func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	for len(q.queue) > 0 && q.queue[0].key != k {
 		q.drop(0)
@@ -88,7 +87,7 @@ func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	return p.a, p.err
 }
 
-// await returns when p is done. When ctx ends, the request ends too, so await returns then at the latest.
+// await returns when p is done. If ctx ends, the request ends too, and so p is done.
 func (q *ahead[K]) await(ctx context.Context, p *pending[K]) {
 	p.needed.Store(true)
 	for {
@@ -144,7 +143,7 @@ func (q *ahead[K]) extend(ctx context.Context) {
 	}
 }
 
-// leastBody is the smallest memory that the body of an answer takes.
+// leastBody is the least memory that is counted for the body of an answer.
 const leastBody = 64 << 10
 
 func (q *ahead[K]) estimate() int64 { return max(q.size, leastBody) }
@@ -161,7 +160,7 @@ func (q *ahead[K]) start(ctx context.Context, k K) {
 	q.queue = append(q.queue, q.request(ctx, k, len(q.queue) == 0, q.fetch))
 }
 
-// fetcher sends a request. It calls take with the size of the answer.
+// fetcher sends a request. Before the body of the answer takes more memory, it calls take() with the new size.
 type fetcher[K comparable] func(ctx context.Context, k K, take func(size int64) bool) (*answer, error)
 
 func (q *ahead[K]) request(ctx context.Context, k K, needed bool, fetch fetcher[K]) *pending[K] {
@@ -186,8 +185,8 @@ func (q *ahead[K]) request(ctx context.Context, k K, needed bool, fetch fetcher[
 	return p
 }
 
-// grow reports whether the body of p may take memory of the given size. If the body of an answer in advance is larger
-// than expected, and no memory is left for the body, the request is cancelled and sent again later. // Invariant 6
+// grow reports whether the body of p may take memory of the given size. If an answer was requested in advance, and its
+// body is larger than the memory that is left, the request is cancelled and sent again later. // Invariant 6
 func (q *ahead[K]) grow(p *pending[K], size int64) bool {
 	more := size - p.bytes
 	switch {

@@ -30,7 +30,7 @@ type assembler struct {
 }
 
 type batch struct {
-	records []byte // a "[" and the records, separated by commas; the "]" only if whole
+	records []byte // a "[" and the records, separated by commas; the closing "]" is there only if whole is true
 	whole   bool   // records is a complete JSON array, unchanged from the body
 	paging.Hashes
 	cuts cuts
@@ -38,7 +38,7 @@ type batch struct {
 	keysOnly bool // keep only the hashes, because the records are only compared with others
 }
 
-// reserve allocates memory for n more hashes, because append would copy the slices and need twice the memory. //
+// reserve allocates memory for n more hashes. Otherwise append would copy the slices, and need twice the memory.
 // Invariant 6
 func (b *batch) reserve(n int, deep bool) {
 	if b.Keys = slices.Grow(b.Keys, n); deep {
@@ -142,8 +142,8 @@ func (a *assembler) appendContext(out []byte, d *jsondoc.Doc, p records.Place) [
 	return append(append(out, a.params...), '}')
 }
 
-// identity returns the member that a record in an object of records by id lacks: for {"17":{"name":"Ann"}} it returns
-// "id":17. It returns nil if r has an id.
+// identity returns the id of a record as a member, if an object has the records by their ids: for
+// {"17":{"name":"Ann"}} it returns "id":17. It returns nil if r itself has an id.
 func (a *assembler) identity(d *jsondoc.Doc, r jsondoc.Value, name []byte) []byte {
 	if name == nil || len(a.stream.Key) != 1 || strings.HasPrefix(a.stream.Key[0], records.ContextKey) || !d.IsObject(r) || a.member(d, r, 0).OK() {
 		return nil
@@ -310,7 +310,7 @@ func (p *Page) Parts() iter.Seq2[int, []byte] {
 	}
 }
 
-// part yields the records between two offsets as an array. Records has a bracket or a comma at both offsets. part
+// part yields the records between two offsets as an array. Records has a bracket or a comma at both offsets. part()
 // replaces them by brackets, and restores them.
 func (p *Page) part(begin, end int, yield func(int, []byte) bool) bool {
 	b := p.Records[begin:end]

@@ -42,7 +42,7 @@ func TestPagesWithBrokenValues(t *testing.T) {
 		"too many levels":          `{"id":1,"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}`,
 		"a duplicate member":       `{"id":1,"a":1,"a":2}`,
 		"a broken name":            "{\"id\":1,\"a\xff\":1}",
-		"null as the first":        `null`,
+		"null as first record":     `null`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")

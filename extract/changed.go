@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/extract/records"
 )
 
-// ChangedAt returns when a record, a JSON object, was last changed: the latest time in the member named field and in
-// members like updated_at. ok is false if none of them holds a time.
+// ChangedAt returns when a record, a JSON object, was last changed: the latest time in the given member and in members
+// like updated_at. ok is false if none of them holds a time.
 func ChangedAt(record []byte, field string) (at time.Time, ok bool) {
 	ms, err := jsondoc.SplitObject(record)
 	if err != nil {

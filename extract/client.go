@@ -184,8 +184,8 @@ func (c *Client) room(s schemas.Stream) (room, most int) {
 	return room, most
 }
 
-// listen returns a channel that receives whenever a request in advance has been answered. Then there is room for
-// another request in advance, of any list.
+// listen returns a channel that receives a value whenever a request in advance has been answered. Then there is room
+// for another request in advance, of any list.
 func (c *Client) listen() chan struct{} {
 	answered := make(chan struct{}, 1)
 	c.mu.Lock()

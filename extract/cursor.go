@@ -96,7 +96,7 @@ func (m passCursor) ending() state.Cursor {
 	return passCursor{Version: passCursorVersion, Pass: m.Pass, End: true, recall: m.nextRecall()}.cursor()
 }
 
-// ErrCursor is wrapped by errors of [Client.Pages] if the cursor is not one of this package, or of an unknown
+// ErrCursor is wrapped by errors of [Client.Pages] if the cursor was not made by this package, or has an unknown
 // version.
 var ErrCursor = errors.New("unknown cursor; reset the stream's state to read it from the beginning")
 
@@ -131,7 +131,7 @@ func (m passCursor) position() paging.Position {
 	return paging.Position{Kind: m.Kind, Param: m.Param, At: m.At}
 }
 
-// recall is what a pass of an incremental stream leaves to the next pass, in the cursor.
+// recall is what a pass of an incremental stream stores in the cursor for the next pass.
 //
 // The edge of a pass is the time up to which it has read the changes. But a record that changes during the pass moves
 // to another page, and other records shift. So a pass with several pages may miss a record. That is why the next pass
@@ -152,8 +152,8 @@ type recall struct {
 	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by [Config.Now]
 }
 
-// nextRecall returns what this pass leaves to the next pass. If this pass has several pages, it may have missed changes
-// before its own edge. So it settles only the edge of the previous pass.
+// nextRecall returns what this pass stores for the next pass. If this pass has several pages, it may have missed
+// changes before its own edge. So it settles only the edge of the previous pass.
 func (m *passCursor) nextRecall() recall {
 	if m.ClockBack {
 		return recall{By: m.By}

@@ -26,7 +26,7 @@ type earlyAnswers struct {
 	begun map[string]*pending[string] // by request; the negotiation takes them
 	kept  map[string]*answer          // by request; the pass takes them
 	ended bool                        // no more answers are kept
-	last  time.Time                   // when the request was sent whose answer the pass took last
+	last  time.Time                   // when the request of the last taken answer was sent
 }
 
 // Limits of the kept answers of all streams. // Invariant 6
@@ -35,7 +35,7 @@ const (
 	earlyAge   = time.Minute // older answers are dropped
 )
 
-// newEarly replaces the early answers of a stream. If keeps is false, it keeps none for a pass.
+// newEarly replaces the early answers of a stream. If keeps is false, no answers are kept for a pass.
 func (c *Client) newEarly(stream string, keeps bool) *earlyAnswers {
 	e := &earlyAnswers{c: c, begun: map[string]*pending[string]{}, kept: map[string]*answer{}, ended: !keeps}
 	c.mu.Lock()
@@ -113,7 +113,7 @@ func (e *earlyAnswers) settle() (requests int) {
 	return requests
 }
 
-// watch makes release keep the answer to a request.
+// watch marks the answer to a request, so that release() keeps it.
 func (e *earlyAnswers) watch(a *answer, l *listClient, at paging.Position) {
 	if e != nil && a.resp != nil {
 		a.early, a.key = e, requestKey(l.s, l.params, at)

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/extract/paging"
 )
 
-// confirm requests the last pages of a list again. If a page differs now, confirm increments [Drift].Shifted, because
-// the list changes, or the server leaves out records. Lists with tokens or a total need no such test.
+// confirm requests the last pages of a list again. If a page differs now, the list is changing or the server leaves
+// out records. [Drift].Shifted counts such pages. Lists with tokens or a total need no such test.
 func (l *listReader) confirm(ctx context.Context, st *step) error {
 	if l.budget > 0 || st.total >= 0 || l.lastTotal >= 0 || st.reread || st.Rule != RuleNoNext && st.Rule != RuleEmptyPage {
 		return nil
@@ -38,7 +38,7 @@ func (l *listReader) confirm(ctx context.Context, st *step) error {
 	return nil
 }
 
-// beyond handles a page that repeats the first page or the page before. Some lists return such a page for every
+// beyond handles a page that repeats the first page or the previous page. Some lists return such a page for every
 // position after their end. A probe finds out whether the list has ended.
 //
 // In a list with offsets, the probe requests the offset minus one. If the answer is only the last record, the list has
@@ -65,7 +65,8 @@ func (l *listReader) beyond(ctx context.Context, st *step) error {
 	return nil
 }
 
-// isBeyondEnd returns false if the server refuses the probe, or if this kind of paging has no probe.
+// isBeyondEnd reports whether a probe shows that st is beyond the end of the list. It returns false if the server
+// refuses the probe, or if this kind of paging has no probe.
 func (l *listReader) isBeyondEnd(ctx context.Context, st *step, print uint64) (bool, error) {
 	at := st.at
 	switch {

@@ -35,17 +35,17 @@ type fanPass struct {
 	test    parameterTest
 
 	records  []byte
-	cuts     []int // offsets in records at which it may be cut into parts
+	cuts     []int // offsets at which records may be cut into parts
 	size     int64
 	files    []File
 	gaps     []Gap // of the next page; mark holds the gaps of the whole pass
 	parents  []Parent
 	current  Parent
-	answered bool // at least one parent was answered
+	answered bool // the request for at least one parent was answered
 	refusal  error
 	failed   int      // parents that were requested and could not be read
 	ofStream bool     // the current error concerns the stream, not one parent
-	controls []string // tuples that othersAnswer may request again
+	controls []string // tuples that othersAnswer() may request again
 	requests int
 	bytes    int64
 }
@@ -186,7 +186,7 @@ func (w *lookahead) fill() error {
 	return nil
 }
 
-// after returns the tuple that follows the one with the index i.
+// after returns the tuple that follows the tuple with the index i.
 func (w *lookahead) after(i int, _ string) (string, bool) {
 	if i+1 >= len(w.ahead) {
 		return "", false
@@ -307,8 +307,8 @@ func (f *fanPass) append(b *batch) {
 	}
 }
 
-// page returns the gathered records. Its cursor covers only the finished parents. After an interruption, a partly
-// read parent is read again.
+// page returns the gathered records. The cursor of the page covers only the finished parents. After an interruption, a
+// partly read parent is read again.
 func (f *fanPass) page(end *End) Page {
 	f.mark.Tuples = f.sum()
 	b := batch{records: f.records}

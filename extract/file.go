@@ -22,8 +22,8 @@ import (
 // File is the body of an answer, to be stored unchanged. A record describes it.
 type File struct {
 	// Path is where to store the file, relative to a folder that the caller chooses. It is the table's name, the
-	// SHA-256 of the content, and an extension for the detected type. No part of it is a text of the source. The
-	// record holds the same path.
+	// SHA-256 of the content, and an extension for the detected type. No part of it is text from the source. The record
+	// holds the same path.
 	Path string
 	Body []byte
 }
@@ -65,8 +65,8 @@ func (a *answer) file(s schemas.Stream) error {
 	return a.d.Scan(text)
 }
 
-// noFile returns an error if the endpoint of files answers with JSON. The function verdict has already accepted the
-// JSON.
+// noFile returns an error if an endpoint that should return a file answers with JSON. The earlier check in verdict()
+// accepts such an answer.
 func (a *answer) noFile(s schemas.Stream) error {
 	if s.Class != schemas.ClassFile || a.kept != nil {
 		return nil

@@ -60,8 +60,8 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[paging.Position], 
 	return nil
 }
 
-// afterProbes decides after probes that found no next page. Even if smaller pages showed how the list continues, they
-// do not show that the list ends. So afterProbes requests the next page.
+// afterProbes returns how to continue after probes that found no next page. Smaller pages may have shown how the list
+// continues, but they do not show that it ends. In this case, the next page is requested.
 func (l *listReader) afterProbes(st *step, shrank bool) paging.Continuation {
 	if l.pager.Computes() {
 		if next, ok := l.pager.Onward(st.at, st.batch.N, l.lastID, st.signals); shrank && ok && st.Rule != RuleTotal {

@@ -10,8 +10,9 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// guard stops a list that repeats itself. If the list numbers its pages, states their number and has a key, repeated
-// pages are allowed: the list ends anyway, and the keys show which records came twice. // Invariants 14, 15
+// guard stops a list that repeats itself. If the pages have numbers, the list states how many there are, and it has a
+// key, then repeated pages are allowed: the list ends anyway, and the keys show which records came twice. //
+// Invariants 14, 15
 func (l *listReader) guard(st *step) error {
 	l.pages++
 	if l.pages == 1 {
@@ -85,7 +86,7 @@ func (l *listReader) clamped(st *step) bool {
 			return true
 		}
 	}
-	counted := st.at.Counts() // for such a page, the method beyond has sent a probe
+	counted := st.at.Counts() // for such a page, beyond() has sent a probe
 	again := l.pages > 2 && !counted && st.at.Kind != paging.KindCursor && (print == l.lastPrint || print == l.firstPrint)
 	return again || int64(l.lastN) < l.pager.Step && st.batch.N <= l.lastN
 }

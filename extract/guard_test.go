@@ -100,7 +100,7 @@ func TestTwoEmptyPagesAfterHoles(t *testing.T) {
 		want   int
 		most   int64
 	}{
-		"even pages": {func(id int) bool { return id > 30 }, 30, 9},
+		"pages of equal size":                         {func(id int) bool { return id > 30 }, 30, 9},
 		"holes, and then two pages of hidden records": {func(id int) bool { return id == 4 || id == 14 || id > 30 && id <= 50 }, 38, 20},
 		"holes, and then an end":                      {func(id int) bool { return id%10 == 4 || id > 30 }, 27, 15},
 	} {

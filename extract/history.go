@@ -80,8 +80,8 @@ func wholeNumber(v string) (*big.Int, bool) {
 	return n.Num(), true
 }
 
-// evidence looks for proof that the list has the latest change first. The proof is two rows. In the list, the row
-// edited comes before the row other. But edited was created before other, and changed after other.
+// evidence looks for proof that the list has the latest change first. The proof is two rows, A and B. In the list, A
+// comes before B. A was changed after B, but created before B. The results are A and B.
 func (h history) evidence(rows []records.Row) (edited, other records.Row) {
 	all := h.events(rows)
 	for j, o := range all {
@@ -94,8 +94,8 @@ func (h history) evidence(rows []records.Row) (edited, other records.Row) {
 	return nil, nil
 }
 
-// edited finds two records: the record edited was created before the record other, and changed after it. The result
-// bound is a time between the two changes, as late as the format allows.
+// edited returns two records, A and B: A was created before B, and changed after B. It also returns a time between the
+// two changes, as late as the format allows.
 func (h history) edited(rows []records.Row) (edited, other records.Row, bound time.Time) {
 	byChange := h.events(rows)
 	slices.SortStableFunc(byChange, func(a, b event) int { return b.changed.Compare(a.changed) })

@@ -80,17 +80,17 @@ func TestNegotiateByChange(t *testing.T) {
 		tail    bool   // expect that the list is read from the latest change
 		waiting bool   // expect that a later negotiation may find more
 	}{
-		"newest first, no record edited":         {list: edits{order: "created", births: true}, waiting: true},
-		"newest first, by creation":              {list: edits{order: "created", births: true, edited: someEdited}},
-		"latest change first":                    {list: edits{order: "changed", births: true, edited: someEdited}, tail: true},
-		"latest change first, known by the keys": {list: edits{order: "changed", edited: someEdited}, tail: true},
-		"a filter, no record edited":             {list: edits{filter: "changed", births: true}, waiting: true},
-		"a filter by creation":                   {list: edits{filter: "created", births: true, edited: someEdited}, waiting: true},
-		"a filter by change":                     {list: edits{filter: "changed", births: true, edited: someEdited}, param: "updated_since"},
-		"a filter by change, known by the keys":  {list: edits{filter: "changed", edited: someEdited}, param: "updated_since"},
-		"a filter by the next day":               {list: edits{filter: "next day", births: true, edited: someEdited}, waiting: true},
-		"records without a time of change":       {list: edits{filter: "changed", births: true, edited: someEdited, never: true}, waiting: true},
-		"both, and the filter is taken":          {list: edits{order: "changed", filter: "changed", births: true, edited: someEdited}, param: "updated_since"},
+		"newest first, no record edited":           {list: edits{order: "created", births: true}, waiting: true},
+		"newest first, by creation":                {list: edits{order: "created", births: true, edited: someEdited}},
+		"latest change first":                      {list: edits{order: "changed", births: true, edited: someEdited}, tail: true},
+		"latest change first, no time of creation": {list: edits{order: "changed", edited: someEdited}, tail: true},
+		"a filter, no record edited":               {list: edits{filter: "changed", births: true}, waiting: true},
+		"a filter by creation":                     {list: edits{filter: "created", births: true, edited: someEdited}, waiting: true},
+		"a filter by change":                       {list: edits{filter: "changed", births: true, edited: someEdited}, param: "updated_since"},
+		"a filter by change, no time of creation":  {list: edits{filter: "changed", edited: someEdited}, param: "updated_since"},
+		"a filter by the next day":                 {list: edits{filter: "next day", births: true, edited: someEdited}, waiting: true},
+		"records without a time of change":         {list: edits{filter: "changed", births: true, edited: someEdited, never: true}, waiting: true},
+		"order and filter by change, filter used":  {list: edits{order: "changed", filter: "changed", births: true, edited: someEdited}, param: "updated_since"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")

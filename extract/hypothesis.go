@@ -174,8 +174,8 @@ func (f *fanPass) testParameters(ctx context.Context, l *listReader, line string
 		strings.Join(names, " and "), print.records, t.line, line))
 }
 
-// ignoresParameters compares three answers: for line, for the first tuple, and for values that no object has. It
-// ignores members whose values also differ if the same request is repeated.
+// ignoresParameters compares three answers: for the given tuple, for the first tuple, and for values that no object
+// has. It ignores members whose values also differ if the same request is repeated.
 func (f *fanPass) ignoresParameters(ctx context.Context, line string, print answerPrint) (bool, error) {
 	differing, same := print.differs(f.test.print)
 	if !same {
@@ -312,8 +312,8 @@ func (n keyedTuples) none() bool {
 	return true
 }
 
-// valueless is called if no parent has a value for the parameters. If the list has records without the parameters,
-// valueless returns a [RefutedError], and the stream is read without its parent.
+// valueless is called if no parent has a value for the parameters. If a request without the parameters returns
+// records, valueless() returns a [RefutedError], and the stream is read without its parent.
 func (p *pass) valueless(ctx context.Context) error {
 	if p.s.Stated[HypothesisParent] != "" {
 		return nil

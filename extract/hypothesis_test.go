@@ -55,10 +55,10 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 			}
 			return fmt.Sprintf(`[{"id":1,"day":"%d-%02d-01"}]`, y, m)
 		}, false, false},
-		{"any month has the same days", func(m, y int) string {
+		{"each month has the same ids, with its own dates", func(m, y int) string {
 			return fmt.Sprintf(`[{"id":1,"day":"%d-%02d-01"},{"id":2,"day":"%d-%02d-02"}]`, y, m, y, m)
 		}, false, false},
-		{"one month has records", func(m, y int) string {
+		{"only one month has records", func(m, y int) string {
 			if m == int(this.Month()) && y == this.Year() {
 				return `[{"id":1}]`
 			}
@@ -153,9 +153,9 @@ func TestParentParameterCanBeRefuted(t *testing.T) {
 		forNow  bool
 		ids     string
 	}{
-		{"the server ignores it", two, all, false, true, false, "5,6"},
-		{"the server ignores it, and the user states it", two, all, true, false, false, ""},
-		{"the server reads it", two, byKind, false, false, false, "5,5"},
+		{"the server ignores the parameter", two, all, false, true, false, "5,6"},
+		{"the server ignores the parameter, and the user states it", two, all, true, false, false, ""},
+		{"the server uses the parameter", two, byKind, false, false, false, "5,5"},
 		{"two parents have the same records", two, alike, false, false, false, "5,5"},
 		{"no parent has a value", `[{"id":1,"parent":null},{"id":2}]`, all, false, true, true, "5,6"},
 		{"no parent has a value, and the list needs one", `[{"id":1,"parent":null}]`, byKind, false, false, false, ""},

@@ -15,7 +15,7 @@ import (
 
 // EventQueue is a queue of webhook events in the order of their arrival. [state.Inbox] implements it.
 type EventQueue interface {
-	// Events returns the first events of a source with an ordinal above after, at most limit.
+	// Events returns the first events of a source after the event with the given ordinal, at most limit.
 	Events(ctx context.Context, source string, after int64, limit int) ([]state.Event, error)
 }
 
@@ -28,7 +28,7 @@ type Inbox struct {
 	read    map[string]bool
 }
 
-// NewInbox returns the inbox of one source. The argument streams has the streams that are read.
+// NewInbox returns the inbox of one source, for the streams that are read.
 func NewInbox(waiting EventQueue, source string, known *schemas.Events, streams []schemas.Stream) *Inbox {
 	i := &Inbox{waiting: waiting, source: source, known: known, read: map[string]bool{}}
 	for _, s := range streams {
@@ -55,11 +55,11 @@ type Hint struct {
 type Delivery struct {
 	state.Event
 	Hints    []Hint
-	Unmapped bool // no stream that is read has events of this type; also set if Unparsed is
+	Unmapped bool // no stream that is read has events of this type; also true if Unparsed is true
 	Unparsed bool // the body is not a JSON object
 }
 
-// After returns the first events with an ordinal above after, at most limit.
+// After returns the first events after the event with the given ordinal, at most limit.
 func (i *Inbox) After(ctx context.Context, after int64, limit int) ([]Delivery, error) {
 	events, err := i.waiting.Events(ctx, i.source, after, limit)
 	if err != nil {
@@ -119,11 +119,12 @@ func dataOf(body []byte) ([]byte, bool) {
 	return nil, true
 }
 
-// subject returns the key of the record that an event is about, and the record as data states it. The argument word is
-// the event type, or its beginning.
+// subject returns the key of the record that an event is about, and the record as the event states it. The argument
+// word is the event type, or the beginning of the type.
 //
-// The record is data, or a member of data: the only one, or one named "object" or like the last part of word. If data
-// has a member like lead_id, the event is about a part of that lead, and object is nil.
+// The record is the whole data, or one of its members: the only member, or a member named "object" or like the last
+// part of the event type. If data has a member like lead_id, the event is about a part of that lead, and the result
+// object is nil.
 func subject(data []byte, word string, fits func(key string) bool) (key string, object []byte) {
 	ms, err := jsondoc.SplitObject(data)
 	if err != nil {

@@ -39,10 +39,10 @@ func TestInboxReadsEventsAsHints(t *testing.T) {
 		want       string
 	}{
 		"as documented":                       {"invoice.paid", `{"id":"evt_1","type":"invoice.paid","data":{"id":"inv_7","amount":100}}`, `v2.invoices="inv_7"`},
-		"the other surface's":                 {"invoice.paid", `{"data":{"id":7}}`, "sales.invoices=7"},
-		"under the type's word":               {"lead.created", `{"data":{"lead":{"id":7,"name":"A"}}}`, "crm.lead_board=7 crm.leads=7"},
+		"an id of the other surface":          {"invoice.paid", `{"data":{"id":7}}`, "sales.invoices=7"},
+		"in a member named like the type":     {"lead.created", `{"data":{"lead":{"id":7,"name":"A"}}}`, "crm.lead_board=7 crm.leads=7"},
 		"the only member, under another name": {"contact.updated", `{"data":{"customer":{"id":"con_9"}}}`, `v2.contacts="con_9"`},
-		"as object":                           {"contact.updated", `{"data":{"previous":{},"object":{"id":"con_9"}}}`, `v2.contacts="con_9"`},
+		"in a member named object":            {"contact.updated", `{"data":{"previous":{},"object":{"id":"con_9"}}}`, `v2.contacts="con_9"`},
 		"a part of a record":                  {"deal.task_added", `{"data":{"id":55,"deal_id":7}}`, "crm.deals=7"},
 		"a code that is named like an id":     {"employee.updated", `{"data":{"id":3,"employee_id":"EMP-3"}}`, "hr.employees=3"},
 		"an id of another shape":              {"contact.updated", `{"data":{"id":1000000001}}`, "v2.contacts=1000000001"},

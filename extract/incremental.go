@@ -25,8 +25,7 @@ func (c *Client) by(s schemas.Stream) string {
 	return ""
 }
 
-// begin sets what a pass requests. The argument prev is the cursor of the previous pass, and now is the time by
-// [Config.Now].
+// begin sets what a pass requests. It gets the cursor of the previous pass, and the time by [Config.Now].
 func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now time.Time) {
 	m.Plan = newWindowPlan(s, now)
 	if by == "" {
@@ -102,7 +101,7 @@ func (p *pass) clock(a *answer) {
 
 // observe reports for each record whether it was changed before m.Before. The argument records is a JSON array. The
 // argument a is nil for a page of several answers. The result is nil if m.Before is unknown. In a whole pass, a record
-// without a time counts as older, because incremental passes may never find it.
+// without a time counts as changed before, because incremental passes may never find it.
 func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	m, i := &p.mark, p.s.Incremental
 	if m.By == "" {

@@ -30,9 +30,9 @@ func (l *listReader) follow(st *step) {
 }
 
 // isolate reads the records of a page that the server cannot return as a whole. It requests smaller pages, down to
-// single records. Records that still fail become gaps. isolate returns the argument cause if that error does not look
-// like a broken record, if a limit is reached, or if the list has no smaller pages. It returns another error if no
-// record of the page can be read.
+// single records. Records that still fail become gaps. It returns the error of the page unchanged if the error does
+// not look like a broken record, if a limit is reached, or if the list has no smaller pages. It returns another error
+// if no record of the page can be read.
 func (l *listReader) isolate(ctx context.Context, at paging.Position, cause error) (*step, error) {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	if !ok || !paging.FailsOnData(fault) || l.traits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {
@@ -65,7 +65,7 @@ type isolation struct {
 	page      part
 	st        *step
 	tail      string
-	open      bool // no record after the last gap was read yet
+	open      bool // no record after the last gap has been read yet
 	copyLists bool
 
 	failed int // failed requests for parts

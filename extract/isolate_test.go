@@ -105,7 +105,7 @@ func TestBrokenRecordIsIsolated(t *testing.T) {
 			}
 			require.Equal(t, tt.gaps, gaps)
 			if tt.Progress.Type == "" {
-				return // a later process would continue with what this one has learned, not with tt.pager
+				return // a later process would continue with the paging that this one has learned, not with tt.Progress
 			}
 			for i, at := range r.cursors[:len(r.cursors)-1] {
 				again, err := read(c.Client, s, at)
@@ -178,9 +178,9 @@ func TestPageThatAlwaysFailsIsAGap(t *testing.T) {
 		gaps     []string
 	}{
 		{"nothing is broken", broken{n: 57, size: "per_page", total: true}, byPage, nil, nil},
-		{"none of its records can be read", broken{n: 57, ids: third, size: "per_page", total: true}, byPage, third,
+		{"no record of the page can be read", broken{n: 57, ids: third, size: "per_page", total: true}, byPage, third,
 			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
-		{"one record, and one size of pages", broken{n: 57, ids: []int{27}, size: "_none", total: true}, byPage, third,
+		{"one record, and the page size is fixed", broken{n: 57, ids: []int{27}, size: "_none", total: true}, byPage, third,
 			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
 		{"no size configured", broken{n: 57, ids: third, size: "per_page"}, schemas.Pagination{}, third,
 			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},

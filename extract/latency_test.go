@@ -62,13 +62,13 @@ func (f *farServer) arrive(r *http.Request) (left int, ok bool) {
 	return f.limit - n - 1, true
 }
 
-// used returns the used share of the limit from the first request to the last.
+// used returns which share of the limit was used, from the first request to the last.
 func (f *farServer) used() float64 {
 	span := f.arrivals[len(f.arrivals)-1].Sub(f.arrivals[0])
 	return float64(len(f.arrivals)) / (span.Seconds() + 1/float64(f.limit)) / float64(f.limit)
 }
 
-// numbered serves lists of pages that state their number and the total.
+// numbered serves a list. Its pages state their number and the total.
 func numbered(pages int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p := number(r, "page", 1)
@@ -223,7 +223,7 @@ func TestEarlyAnswersInOrder(t *testing.T) {
 	require.Zero(t, e.c.keptBytes.Load())
 }
 
-// A pass does not take an answer that is older than a minute, also if the pass began in time.
+// A pass does not take an answer that is older than a minute, even if the pass began in time.
 func TestEarlyAnswersAge(t *testing.T) {
 	s := list("x.things", "id")
 	e := (&Client{maxBytes: 64 << 20}).newTestEarly()

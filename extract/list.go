@@ -150,9 +150,8 @@ func (l *listReader) counting(total int64, n int) bool {
 	return l.counts
 }
 
-// single reports whether the answer is one object, not a list. The object may be the only record of a list that the
-// server sends without an array. The answer may also be an empty array, which means that there is no such object: see
-// absentObject.
+// single reports whether the answer is one object, not a list. Some servers send the only record of a list as an
+// object, without an array. An empty array may mean that there is no such object: see absentObject.
 func (l *listReader) single(f records.Found, st *step, s paging.Signals) bool {
 	if l.pages > 0 {
 		return false
@@ -166,8 +165,7 @@ func (l *listReader) single(f records.Found, st *step, s paging.Signals) bool {
 func absentObject(c schemas.Class) bool { return c.Single() && c != schemas.ClassReport }
 
 // checkPageNumber compares the requested page number with the page number in the answer. After the end, some servers
-// return another page. A number that is the same on every page says nothing. The method guard recognizes repeated
-// pages.
+// return another page. A number that is the same on every page says nothing. guard() recognizes repeated pages.
 func (l *listReader) checkPageNumber(st *step, s *paging.Signals) error {
 	l.misplaced = -1
 	if st.at.Kind == paging.KindNone {
@@ -249,7 +247,7 @@ type ends struct {
 type gaps struct {
 	all  []Gap
 	tail string
-	open bool // no record after the last gap was read yet
+	open bool // no record after the last gap has been read yet
 
 	pages int
 }

@@ -214,8 +214,8 @@ func (l *listClient) adoptToken(s *paging.Signals, at paging.Position, constant 
 	}
 }
 
-// maxIDBytes limits a record's id that a request for the next page holds. The id is a part of the URL. Probes may
-// send it under many names in one request.
+// maxIDBytes limits the id of a record in a request for the next page. The id is a part of the URL. Probes may send it
+// under many names in one request.
 const maxIDBytes = 1024
 
 func (l *listClient) idOf(d *jsondoc.Doc, record jsondoc.Value) string {
@@ -251,7 +251,7 @@ func (st *step) ending() string {
 	return RuleOnePage
 }
 
-// page returns what probes need to know of a step.
+// page returns what probes need to know about a step.
 func (st *step) page() *paging.Page {
 	return &paging.Page{At: st.at, Hashes: st.batch.Hashes, Doc: st.a.d, Signals: st.signals, Total: st.total, Rule: st.Rule, Note: st.note, Answer: st.a}
 }
@@ -310,8 +310,8 @@ func (l *listClient) refusedAgain(ctx context.Context, at paging.Position, statu
 	return ok && also == status
 }
 
-// deepen returns the records of st with hashes of their content. Until the caller calls shallow, the assembler hashes
-// the content of all records.
+// deepen returns the records of st with hashes of their content. Until the caller calls shallow(), the assembler
+// hashes the content of all records.
 func (l *listClient) deepen(st *step) (here batch, shallow func(), err error) {
 	deep := l.asm.deep
 	l.asm.deep = true

@@ -32,7 +32,7 @@ type Applier struct {
 }
 
 // NewApplier returns an applier for the events of a pipeline's source. When all events up to a number are in every
-// destination, the applier calls the function applied with this number. The function may be nil.
+// destination, the applier calls applied() with this number. The function may be nil.
 func (x *Executor) NewApplier(c *config.Config, p config.Pipeline, inbox state.Inbox, applied func(ctx context.Context, through int64) error) *Applier {
 	return &Applier{executor: x, conf: c, pipeline: p, inbox: inbox, applied: applied}
 }
@@ -40,7 +40,7 @@ func (x *Executor) NewApplier(c *config.Config, p config.Pipeline, inbox state.I
 const (
 	// lockedAgain is the delay before the next try while another process has the pipeline's lock.
 	lockedAgain = 5 * time.Second
-	// appliedAgain is the delay before the next try after the function applied has returned an error.
+	// appliedAgain is the delay before the next try after applied() has returned an error.
 	appliedAgain = 30 * time.Second
 )
 
@@ -93,7 +93,7 @@ func (a *Applier) ApplyOnce(ctx context.Context) (none deltas.Report, err error)
 	return rep, nil
 }
 
-// Refused says that the readings that [deltas.Report].Refresh requested for these streams were refused.
+// Refused reports that these streams could not be read now. [deltas.Report].Refresh had requested the readings.
 func (a *Applier) Refused(streams []string) {
 	if a.deltas != nil {
 		a.deltas.Refused(streams)
@@ -111,7 +111,7 @@ func (a *Applier) watch(ctx context.Context) error {
 	return a.ready(ctx)
 }
 
-// ready opens the pipeline unless it is open.
+// ready opens the pipeline unless it is already open.
 func (a *Applier) ready(ctx context.Context) error {
 	if a.deltas != nil {
 		return nil

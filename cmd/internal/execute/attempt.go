@@ -38,8 +38,8 @@ type job struct {
 // units.
 type reader func(context.Context, job, *open.Run) (pipeline.Report, error)
 
-// Show begins to show the progress of an opened source. The caller calls the function event for each event of the
-// streams, and the function done when the source has been read.
+// Show begins to show the progress of an opened source. The caller calls event() for each event of the streams, and
+// done() when the source has been read.
 type Show func(r *open.Run) (event func(pipeline.Event), done func())
 
 func (s Show) begin(r *open.Run) (event func(pipeline.Event), done func()) {
@@ -57,7 +57,7 @@ type ending struct {
 	silent bool  // the source has not answered
 }
 
-// attempt makes one attempt at a job. It calls beat when the source answers. A panic ends only this attempt.
+// attempt makes one attempt at a job. It calls beat() when the source answers. A panic ends only this attempt.
 func (x *Executor) attempt(ctx context.Context, j job, beat func()) (e ending) {
 	var answered atomic.Bool
 	j.beat = func() { answered.Store(true); beat() }
@@ -72,8 +72,8 @@ func putOff(ctx context.Context, r pipeline.Report, err error) bool {
 	return errors.Is(context.Cause(ctx), fleet.ErrPutOff) && (err != nil || r.Status != pipeline.StatusComplete)
 }
 
-// leased opens the source and the destinations of a job, and reads its streams under the lease of its pipeline and
-// source. Errors of single streams are in the report. // Invariant 13
+// leased opens the source and the destinations of a job, and reads the job's streams under the lease of its pipeline
+// and source. Errors of single streams are in the report. // Invariant 13
 func (x *Executor) leased(ctx context.Context, j job) (report pipeline.Report, err error) {
 	p := j.pipeline
 	defer func() {
@@ -108,8 +108,8 @@ func (x *Executor) leased(ctx context.Context, j job) (report pipeline.Report, e
 	return j.read(ctx, j, r)
 }
 
-// attemptUnits makes an attempt at claimed units, and returns them as they are to be stored. The function read reads
-// the streams of the units. Its argument is j, restricted to these streams.
+// attemptUnits makes an attempt at claimed units, and returns the units as they are to be stored. read() reads the
+// streams of the units. Its argument is j, restricted to these streams.
 func (x *Executor) attemptUnits(ctx context.Context, j job, units []state.Unit, settle func(...state.Unit), read func(job) (pipeline.Report, error)) (pipeline.Report, []state.Unit, error) {
 	j.streams = fleet.StreamsOf(units)
 	j.try = fleet.NewAttempt(units, len(j.pipeline.To), x.Open.State(j.conf).Now, x.Redactor.Redact, settle)

@@ -123,9 +123,9 @@ func (d *delivery) attempt(ctx context.Context, units []state.Unit, settle func(
 // applyEventsEvery is how often webhook events are applied during an attempt.
 const applyEventsEvery = time.Second
 
-// applyEvents applies the webhook events of the source while an attempt is under way, until stop is called. The attempt
-// has the lease, so serve cannot apply them. The destination records which events were applied. With this record, serve
-// removes the events from the inbox and starts the runs that the events require.
+// applyEvents applies the webhook events of the source while an attempt is under way, until stop() is called. The
+// attempt has the lease, so serve cannot apply them. The destination records which events were applied. With this
+// record, serve removes the events from the inbox and starts the runs that the events require.
 func (d *delivery) applyEvents(ctx context.Context) (stop func()) {
 	p, x := d.job.pipeline, d.executor
 	s, ok := d.job.conf.Source(p.From[0].Text)

@@ -10,7 +10,7 @@ import (
 type exclusiveGate struct {
 	mu      sync.Mutex
 	running int
-	alone   bool      // a unit that runs alone has the gate
+	alone   bool      // a unit runs alone
 	wanted  time.Time // when a unit began to wait to run alone; zero if none waits
 }
 
@@ -28,7 +28,7 @@ func (q *exclusiveGate) enter() bool {
 	return true
 }
 
-// leave removes a unit that enter admitted.
+// leave removes a unit that enter() has admitted.
 func (q *exclusiveGate) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -38,7 +38,7 @@ func (q *exclusiveGate) leave() {
 }
 
 // enterAlone admits a unit that must run alone, if no unit runs. Otherwise it returns false. If the unit has waited for
-// gatePatience, enter admits no more units, so that the gate becomes empty.
+// gatePatience, enter() admits no more units, so that the gate becomes empty.
 func (q *exclusiveGate) enterAlone() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

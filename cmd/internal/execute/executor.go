@@ -2,7 +2,7 @@
 // one source and one group of streams. All units of a run that have the same source are a job.
 //
 // An attempt at a job opens its source and destinations, takes the lease of its pipeline and source, and reads its
-// streams. Two things differ: where jobs come from, and where their units are recorded.
+// streams. The commands differ in where jobs come from, and where their units are recorded.
 //
 //   - [Executor.Run] makes a list of jobs, one for each source. If the state is a folder, it plans and records their
 //     units there. A unit that fails is left to the next run.

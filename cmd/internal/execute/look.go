@@ -30,12 +30,12 @@ const (
 	laneFailures = 3 // after so many failed lists, no more lists are requested with the credential
 
 	usualProbes = 4  // requests that a first run sends to find out how a list of several pages is paged
-	fewPages    = 10 // for a list of more pages, requests find out the page size, which decides what the list costs
+	fewPages    = 10 // in a longer list, more requests find out the page size, because the cost depends on it
 )
 
-// Look requests the first page of each list of r that no run has read yet, and of the lists that only its child
-// streams need. It requests no more lists with a credential if the first ones fail because the server cannot be reached
-// or does not accept the credential. // Invariant 15
+// Look requests the first page of each list of r that no run has read yet. For a child stream, it requests the list of
+// the first ancestor. It requests no more lists with a credential if the first ones fail because the server cannot be
+// reached or does not accept the credential. // Invariant 15
 func Look(ctx context.Context, r *open.Run, o *open.Opener, past history.PastRuns) (Sizes, error) {
 	out := Sizes{Lists: map[string]forecast.Size{}}
 	streams := unread(r, past)
@@ -112,8 +112,7 @@ func (l *looking) look(ctx context.Context, s schemas.Stream, name string) {
 	}
 }
 
-// unread returns the lists to look at: those of the streams of r without a history. For a child stream, it returns the
-// list of its first ancestor.
+// unread returns the streams of r that no run has read yet. Instead of a child stream, it returns the first ancestor.
 func unread(r *open.Run, past history.PastRuns) (all []config.Stream) {
 	seen := map[string]bool{}
 	for _, s := range r.Streams {
@@ -142,7 +141,7 @@ func lookAt(ctx context.Context, c *extract.Client, s schemas.Stream) (size fore
 		return size, sent, err
 	}
 	size = forecast.Size{Records: max(first.Total, int64(first.Records)), Pages: 1, Probes: 1, Bytes: first.Bytes}
-	size.AtLeast = first.Total < 0 && first.Records > 0 || s.Months.Set() // the page is of one month
+	size.AtLeast = first.Total < 0 && first.Records > 0 || s.Months.Set() // the page covers only one month
 	if first.One {
 		size.Probes = 0
 	}

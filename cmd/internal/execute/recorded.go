@@ -35,7 +35,7 @@ func (c *recorder) close() {
 
 // read reads the streams of an opened job and records its units. Other processes use the units to show the run's
 // progress and to cancel it. A job that was put off continues with the units that are left. The run does not need the
-// units: if they cannot be stored, it is made without them. This process must hold the lease of the source.
+// units: if units cannot be stored, the run continues without them. This process must hold the lease of the source.
 func (c *recorder) read(ctx context.Context, j job, r *open.Run) (report pipeline.Report, err error) {
 	x, source := c.executor, r.UnitSource()
 	unrecorded := func(err error) {

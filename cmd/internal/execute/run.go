@@ -55,7 +55,7 @@ func (x *Executor) Run(ctx context.Context, r Run) (res Result, err error) {
 	return Result{Report: e.report, ExitCode: e.report.ExitCode()}, e.err
 }
 
-// runMany makes a run over several sources. The parameter all is the job of the run, with all sources.
+// runMany makes a run over several sources. Its last argument is the job of all sources together.
 func (x *Executor) runMany(ctx context.Context, r Run, all job) (res Result, err error) {
 	if x.Open.Pool == nil {
 		x.Open.Pool = open.NewDestinationPool()
@@ -151,7 +151,7 @@ func (c *outcomes) keep(ctx context.Context) {
 	c.records = nil
 }
 
-// keepOpen opens the destinations whose tables the sources share. They stay open until done is called.
+// keepOpen opens the destinations whose tables the sources share. They stay open until done() is called.
 func (x *Executor) keepOpen(ctx context.Context, r Run) (done func(), err error) {
 	var all []load.Destination
 	done = func() {

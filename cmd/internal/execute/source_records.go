@@ -18,8 +18,8 @@ type SourceRecords struct {
 	Records []state.SourceRecord
 }
 
-// ReadSources reads the records for one pipeline, or for all if pipeline is "". They are empty if
-// nothing is stored yet.
+// ReadSources reads what the state stores about the sources of one pipeline, or of all pipelines if the name is "".
+// The result is empty if nothing is stored yet.
 func ReadSources(ctx context.Context, from state.Store, pipeline string) (b SourceRecords, err error) {
 	s, err := from.ReadSources(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,8 +46,8 @@ func SourcesTrouble(err error) error {
 	return open.StateTrouble(err)
 }
 
-// paused reports whether a source is paused. If that cannot be read, it returns false, because the
-// planner of the run has checked it too.
+// paused reports whether a source is paused. If the state cannot be read, it returns false, because the planner of the
+// run has already checked this.
 func (x *Executor) paused(ctx context.Context, c *config.Config, source string) bool {
 	if source == "" {
 		return false

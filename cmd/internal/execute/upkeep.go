@@ -38,7 +38,7 @@ func (k *upkeep) keep(ctx context.Context) {
 		log.Warn("jobs were deleted in the queue, and are inserted again", "run", k.run, "units", restored)
 	}
 	if cancelled > 0 {
-		log.Warn("jobs were cancelled in the queue, and so are their units", "run", k.run, "units", cancelled)
+		log.Warn("jobs were cancelled in the queue, so their units are cancelled too", "run", k.run, "units", cancelled)
 	}
 	if err == nil {
 		err = k.endRemoved(ctx)
@@ -71,7 +71,7 @@ func (k *upkeep) endRemoved(ctx context.Context) error {
 		if !before[job] {
 			continue
 		}
-		k.executor.Open.Log.Warn("units end unread, because "+errRemoved, "pipeline", u.Pipeline, "source", u.Source, "run", u.Run)
+		k.executor.Open.Log.Warn("units end without being read, because "+errRemoved, "pipeline", u.Pipeline, "source", u.Source, "run", u.Run)
 		if err := k.endUnread(ctx, job); err != nil {
 			return err
 		}

@@ -103,8 +103,8 @@ func unitsOf(u queue.Job) state.UnitFilter {
 	return state.UnitFilter{Run: u.Run, Pipeline: u.Pipeline, Source: &u.Source}
 }
 
-// Start works until ctx ends, and tries again after an error. It does nothing if the worker has no slots. The function
-// wait returns when the work has ended.
+// Start works until ctx ends, and tries again after an error. It does nothing if the worker has no slots. wait()
+// returns when the work has ended.
 func (w *Worker) Start(ctx context.Context) (wait func()) {
 	if w == nil || w.slots == 0 {
 		return func() {}
@@ -135,8 +135,8 @@ const (
 	ownerPause   = 3 * time.Second  // another host owns the destination
 )
 
-// do makes attempts at the units of a job if this process can. While the source is silent, do may return before the
-// units end. The job is then delivered again from time to time, until they have ended.
+// do makes attempts at the units of a job if this process can. While the source is silent, do() may return before the
+// units end. The job is then delivered again from time to time, until its units have ended.
 func (w *Worker) do(ctx context.Context, u queue.Job, cancelled <-chan struct{}) (next time.Time, err error) {
 	defer func() {
 		if err != nil {
@@ -242,8 +242,8 @@ func (w *Worker) drain(ctx context.Context) error {
 	return nil
 }
 
-// known finds the pipeline of a job, restricted to the job's source. If the configuration does not have them, known
-// reads the configuration again, because the pipeline or source may be new.
+// known finds the pipeline of a job, restricted to the job's source. If the configuration lacks one of them, known()
+// reads it again, because the pipeline or source may be new.
 func (w *Worker) known(u queue.Job) (*config.Config, config.Pipeline, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

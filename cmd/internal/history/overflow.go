@@ -134,7 +134,7 @@ func (o Overflow) Remedy(s schemas.Stream) string {
 		render.Plural(columns, "column"), render.Plural(tables, "child table"))
 }
 
-// Print writes the overflow for `penstock explain`, in the form of a fact.
+// Print writes the overflow for `penstock explain`, in the same form as a fact of a convention.
 func (o Overflow) Print(w io.Writer) {
 	if o.Records == 0 {
 		return

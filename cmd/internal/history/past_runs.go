@@ -46,7 +46,7 @@ func ReadPastRuns(ctx context.Context, d load.Destination, name string) (PastRun
 	return past, errors.Join(err, past.readRuns(ctx, d, name))
 }
 
-// addWitnesses adds the figures in a certificate about the parts of a pass.
+// addWitnesses adds the numbers of parents and windows that a certificate states for a pass.
 func addWitnesses(h *forecast.History, text string) {
 	var w struct {
 		Parents, Skipped, Windows int64

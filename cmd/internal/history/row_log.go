@@ -98,7 +98,7 @@ func (l RowLog) Net(keyless bool) []NetChange {
 	return out
 }
 
-// netOfKey returns the net change of one key. ok is false if its changes cancel out.
+// netOfKey returns the net change of one key. ok is false if the changes cancel each other out.
 func netOfKey(changes []RowChange) (e NetChange, ok bool) {
 	first, last := changes[0], changes[len(changes)-1]
 	was := first.action == "update" || first.action == "delete"

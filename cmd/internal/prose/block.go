@@ -81,8 +81,8 @@ func sqlComments(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// paragraphs splits text at empty lines, indented code, list items and headings. The parameter first is the number of
-// its first line.
+// paragraphs splits text at empty lines, indented code, list items and headings. The second argument is the line
+// number at which the text begins.
 func paragraphs(text string, first int) []block {
 	var all []block
 	var current block

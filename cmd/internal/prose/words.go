@@ -4,7 +4,7 @@ import "regexp"
 
 type rule struct{ words, better string }
 
-// rules are the words to avoid. Exceptions are in allowed, because RE2 has no look-around.
+// rules are the words to avoid. The variable allowed has the exceptions, because RE2 has no look-around.
 var rules = []rule{
 	{`told|tells?|telling`, "reports, prints, says"},
 	{`stands?|stood|standing`, "is"},

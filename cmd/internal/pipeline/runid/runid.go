@@ -44,7 +44,7 @@ func OfPass(run string, n int64) string {
 	return run + "#" + strings.Repeat("z", int(n/most)) + strconv.FormatInt(n%most, 36)
 }
 
-// Pass returns which pass of the run has the id; 0 if it is no pass of the run.
+// Pass returns the number of the pass with the given id. It returns 0 if the id does not belong to the run.
 func Pass(run, id string) int64 {
 	base, number, later := strings.Cut(id, "#")
 	if base != run || run == "" {
@@ -61,8 +61,8 @@ func Pass(run, id string) int64 {
 	return 35*int64(len(number)-len(digit)) + n
 }
 
-// After returns the id of the run's next pass. The parameter ids has the ids of earlier passes; those of other runs are
-// ignored. So another attempt at a run, perhaps in another process, continues the numbers of the previous attempt.
+// After returns the id of the run's next pass. It gets the ids of earlier passes, and ignores those of other runs. So
+// another attempt at a run, perhaps in another process, continues the numbers of the previous attempt.
 func After(run string, ids ...string) string {
 	var last int64
 	for _, id := range ids {
