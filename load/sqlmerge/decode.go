@@ -84,7 +84,7 @@ func (w *batches) add(v []driver.Value) error {
 // release releases the memory.
 func (w *batches) release() { w.builder.Release() }
 
-// flush passes the collected rows to visit.
+// flush passes the collected rows to the function visit.
 func (w *batches) flush() error {
 	if w.rows == 0 {
 		return nil
@@ -154,7 +154,7 @@ func columnsOf(declared []*sql.ColumnType, typeOf func(*sql.ColumnType) (arrow.D
 	return arrow.NewSchema(fields, nil)
 }
 
-// typeOfValues returns a type for the values of a column.
+// typeOfValues returns a type that fits the values of a column.
 func typeOfValues(head [][]driver.Value, column int) arrow.DataType {
 	t := schemas.Null
 	for _, row := range head {

@@ -1,13 +1,14 @@
 // Package sqlmerge is the merge algorithm of destinations that are SQL databases.
 //
 // A [Store] is a destination over a [Backend]. It fits tables to the rows that arrive, compares keys and hashes, writes
-// what is new or changed, sweeps, and stores the cursor in the same transaction. If a table keeps rows that are no
+// what is new or changed, and stores the cursor in the same transaction. At the end of a pass it sweeps: it finds the
+// rows that the pass did not contain, and deletes them or marks them as deleted. If a table keeps rows that are no
 // longer current, the view <table>_current shows the current rows. The backend supplies the dialect of SQL, the
 // sessions, and a fast way to insert rows.
 //
 // A transaction ([Store.Begin], tx.go) collects rows until Apply. Then it fits tables (fit.go), merges the rows of
-// tables with a key (merge.go, status.go) or without one (keyless.go), and sweeps (sweep.go). The files seen.go and
-// order.go keep track of the keys that a pass has read. The SQL of one table is in target.go and family.go.
+// tables with a key (merge.go, status.go) or without one (keyless.go), and sweeps the tables (sweep.go). The files
+// seen.go and order.go keep track of the keys that a pass has read. The SQL of one table is in target.go and family.go.
 //
 // In all SQL of this package, t is a row of a table and s is a row of the status table or of another temporary table.
 // The columns of temporary tables have short names, such as k0 for the first column of the key, and h for the hash.
@@ -38,21 +39,21 @@ type Dialect interface {
 	Literal(text string) string
 	Timestamp(t time.Time) string
 
-	// Micros returns an expression for the microseconds from 1970 to the time expr.
+	// Micros returns an expression for the time expr, in microseconds since 1970.
 	Micros(expr string) string
 
 	// Type returns the type of a column that holds values of t. Lattice is its inverse.
 	Type(t arrow.DataType) string
 	Lattice(f arrow.Field, sql string) (arrow.DataType, bool)
 
-	// Cast returns an expression that casts expr, of type from, to the wider type to. It casts lists only to JSON.
+	// Cast returns an expression that casts expr from its type to a wider type. It casts lists only to JSON.
 	Cast(expr string, from, to arrow.DataType) string
 
 	// JSONText returns an expression for the JSON text of the value expr, which has type t. See the function JSONText.
 	JSONText(expr string, t arrow.DataType) string
 
-	// Spellings returns expressions for the forms that the value expr of a key may have in the link of child rows. See
-	// the function Spellings.
+	// Spellings returns expressions for the texts with which child rows may refer to the value expr of a key. See the
+	// function Spellings.
 	Spellings(expr string, t arrow.DataType) []string
 
 	// LastRows returns a query that selects, for each key, the last of the given rows. See the function LastRows.
@@ -101,11 +102,12 @@ type Backend interface {
 
 // Reader reads from the database. It is used by one goroutine at a time.
 type Reader interface {
-	// Query calls row with each row of the result. Whole numbers are int64. A sum of them may have another type, which
-	// fmt.Sprint writes as digits. The function row must not keep its argument.
+	// Query calls the function row with each row of the result. Whole numbers are int64. A sum of them may have another
+	// type, which fmt.Sprint writes as digits. The function must not keep its argument.
 	Query(ctx context.Context, query string, row func([]driver.Value) error) error
 
-	// Stream calls each with batches of the result, which have the given columns. A batch is valid until each returns.
+	// Stream calls the function each with the batches of the result, which have the given columns. A batch is valid until
+	// the call returns.
 	Stream(ctx context.Context, query string, columns *arrow.Schema, each func(arrow.RecordBatch) error) error
 
 	// Objects returns the tables and views with the given names, and those whose names begin with one of them and "__". It
@@ -115,16 +117,16 @@ type Reader interface {
 }
 
 // Pooled is a [Backend] that runs several transactions at the same time, each on any of its connections. So temporary
-// tables end with their transaction. The backend creates [load.OwnTables] before the first transaction. The sessions of
-// the backend implement [PooledSession].
+// tables are dropped when their transaction ends. The backend creates [load.OwnTables] before the first transaction.
+// The sessions of the backend implement [PooledSession].
 type Pooled interface {
-	// Discard is called when no transaction needs a table that [PooledSession].Keep has made any more. The backend drops
-	// the table later.
+	// Discard is called when no transaction needs the given table any more. [PooledSession].Keep has made that table. The
+	// backend drops it later.
 	Discard(table string)
 }
 
-// Session is a transaction that writes. Temporary tables that it creates stay after its commit until the backend
-// loses them; see [Store.LoseCarried]. If the backend is [Pooled], they end with the transaction.
+// Session is a transaction that writes. Temporary tables that it creates stay after its commit until the backend loses
+// them; see [Store.LoseCarried]. If the backend is [Pooled], they are dropped when the transaction ends.
 type Session interface {
 	Reader
 
@@ -135,8 +137,8 @@ type Session interface {
 	// Affect runs a statement and returns the number of rows that it changed.
 	Affect(ctx context.Context, query string) (int64, error)
 
-	// Stage calls use with a FROM item for the named columns of staged rows, with the types that they have in columns.
-	// The item can be read once, and only as a whole.
+	// Stage calls the function use with a FROM item for staged rows. The item has the named columns, with their types in
+	// the given schema. It can be read only once, and only as a whole.
 	Stage(ctx context.Context, s *load.Staged, columns *arrow.Schema, names []string, use func(from string) error) error
 
 	// Insert appends staged rows to a table.
@@ -145,7 +147,7 @@ type Session interface {
 	// Alter creates or alters a table.
 	Alter(ctx context.Context, a Alteration) error
 
-	// View creates or replaces a view. If the view has no query, it drops the view.
+	// View creates or replaces a view. If v has no query, it drops the view.
 	View(ctx context.Context, v View) error
 
 	// Commit commits the transaction. Rollback discards it, and does nothing if there is none. The caller calls either
@@ -162,8 +164,9 @@ type PooledSession interface {
 	// is 0.
 	Position() (cursor state.Cursor, sequence, moved int64)
 
-	// Lock waits for the locks with the given names. The session holds the locks until the transaction ends, or until
-	// the caller calls leave with release set to true. The caller always calls leave before it calls Lock again.
+	// Lock waits for the locks with the given names. The session holds the locks until the transaction ends, or until the
+	// caller calls the function leave with release set to true. The caller always calls leave() before it calls Lock
+	// again.
 	Lock(ctx context.Context, names ...string) (leave func(release bool) error, err error)
 
 	// Keep copies a temporary table with the columns k0, k1… for later transactions of the stream, and returns the name
@@ -213,8 +216,9 @@ type Insertion struct {
 	Table  schemas.Table
 	Staged *load.Staged
 
-	// Chosen is a query for the ordinals o of the rows to append, or "" for all rows. In mode History,
-	// [schemas.ColValidFrom] is the query's column f if Valid is set, otherwise the row's [schemas.ColSyncedAt].
+	// Chosen is a query for the ordinals o of the rows to append, or "" for all rows. In mode History, the value of
+	// [schemas.ColValidFrom] comes from the query's column f if Valid is set, and otherwise from the row's
+	// [schemas.ColSyncedAt].
 	Chosen string
 	Valid  bool
 }

@@ -28,7 +28,8 @@ type StagedRows struct {
 	validFrom int                    // index of [schemas.ColValidFrom] in Names, or -1
 }
 
-// Rows returns the staged rows that an insertion appends. It reads from r which rows these are.
+// Rows returns the staged rows that an insertion appends. If only some rows are chosen, it reads from the database
+// which ones.
 func (i Insertion) Rows(ctx context.Context, r Reader, stamp string) (StagedRows, error) {
 	s := StagedColumns(i.Staged, i.Table.Columns, load.Names(i.Table.Columns), stamp)
 	if i.Table.Mode == schemas.History {
@@ -61,8 +62,8 @@ type RowSession interface {
 	InsertRows(ctx context.Context, table string, rows StagedRows) error
 }
 
-// StageRows implements [Session].Stage: it inserts rows into a temporary table. The text options comes after the
-// columns in the definition of that table.
+// StageRows implements [Session].Stage: it inserts rows into a temporary table. In the definition of that table, the
+// text in options follows the columns.
 func StageRows(ctx context.Context, s RowSession, d Dialect, rows StagedRows, options string, use func(from string) error) error {
 	const table = "_penstock_rows"
 	defs := make([]string, len(rows.Names))
@@ -82,8 +83,8 @@ func StageRows(ctx context.Context, s RowSession, d Dialect, rows StagedRows, op
 	return s.Exec(ctx, "DROP TABLE "+place)
 }
 
-// Each calls row with the values of each row, in the order of the names. A value is nil, bool, int64, float64 or
-// string. The function row must not keep its argument.
+// Each calls the function row with the values of each row, in the order of the names. A value is nil, bool, int64,
+// float64 or string. The function must not keep its argument.
 func (s StagedRows) Each(ctx context.Context, row func(values []any) error) error {
 	values := make([]any, len(s.Names))
 	for _, b := range s.batches {
@@ -135,8 +136,8 @@ func (s StagedRows) encoders(b arrow.RecordBatch) ([]func(row int) any, error) {
 	return cells, nil
 }
 
-// encoder returns a function that returns the value to store for a row of a column. The column has the type from; the
-// stored value has the wider type to. The parameter stamp is the layout of times.
+// encoder returns a function that returns the value to store for a row of a column. The function converts values from
+// the type of the column to the wider type of the stored value. The parameter stamp is the layout of times.
 func encoder(a arrow.Array, from, to arrow.DataType, stamp string) (func(row int) any, error) {
 	if !schemas.SameType(from, to) {
 		return func(row int) any {
@@ -211,7 +212,7 @@ func document(a arrow.Array, t arrow.DataType, row int) string {
 	return "null"
 }
 
-// WidenDocument converts the JSON of a value to that of the wider type to.
+// WidenDocument converts the JSON of a value to the JSON of the same value in a wider type.
 func WidenDocument(document string, from, to arrow.DataType) string {
 	if document == "null" {
 		return document
@@ -241,7 +242,7 @@ func WidenDocument(document string, from, to arrow.DataType) string {
 	return document
 }
 
-// stored returns the value to store for the JSON of a value that has become wider.
+// stored converts the JSON of a widened value to the value to store.
 func stored(document string, t arrow.DataType) any {
 	if document == "null" && !schemas.SameType(t, schemas.JSON) {
 		return nil

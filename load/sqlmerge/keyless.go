@@ -12,8 +12,8 @@ import (
 // In a table without a key, two rows with the same hash differ only in the time at which they were written. So only
 // the number of rows per hash is compared.
 
-// keptRows is a temporary table with the number of rows n that were passed to Write for each hash h. A pass over a
-// table without a key has only one transaction.
+// keptRows is a temporary table. For each hash h, it has the number n of rows that were passed to Write. A pass over a
+// table without a key has only one transaction, so later transactions do not need it.
 const keptRows = "_penstock_kept"
 
 // createKeptRows creates the table of kept rows for this transaction if it has not done so yet.
@@ -25,7 +25,7 @@ func (m *merge) createKeptRows() error {
 	return m.sql.CreateTemp(m.sql.ctx, keptRows, "(h "+m.in.Type(schemas.Text)+", n "+m.in.Type(schemas.Int64)+")")
 }
 
-// keptByHash returns a query for the numbers of kept rows.
+// keptByHash returns a query for the number of kept rows of each hash.
 func (in *scope) keptByHash() string {
 	return "SELECT h, sum(n) AS n FROM " + in.Temp(keptRows) + " GROUP BY h"
 }
@@ -35,7 +35,7 @@ func (t *target) countByHash() string {
 	return fmt.Sprintf("SELECT t.%s AS h, count(*) AS n FROM %s%s GROUP BY 1", schemas.ColHash, t.rows(), t.open("t."))
 }
 
-// keyless compares the numbers of rows per hash. If the pass has more rows of a hash than the table, keyless appends
+// keyless compares the number of rows of each hash. If the pass has more rows of a hash than the table, keyless appends
 // the additional rows.
 func (m *merge) keyless(t *target) error {
 	if err := m.sql.step("stage"); err != nil {
@@ -98,7 +98,8 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	return nil
 }
 
-// surplus is a temporary table with the rows of a table whose hashes have surplus rows; see rankedSQL.
+// surplus is a temporary table. If some of the rows with a hash are surplus, it has all rows with this hash; see
+// rankedSQL.
 const surplus = "_penstock_surplus"
 
 // trim deletes the surplus rows of t, or ends them in History. The rows that stay keep the values of users' own
@@ -146,9 +147,9 @@ func trimByID(t *target) []string {
 	return []string{fmt.Sprintf("%st.%s = ANY (ARRAY(SELECT c0 FROM %s WHERE i > n))", statement, t.in.traits.RowID, t.in.Temp(surplus))}
 }
 
-// trimByCopy returns the statements for other databases: they delete all rows whose hashes have surplus rows, and
-// insert again those that stay. These databases have no other way to select one of several equal rows. In History all
-// rows stay, and the surplus rows have an end.
+// trimByCopy returns the statements for other databases: if some of the rows with a hash are surplus, they delete all
+// rows with this hash, and insert again the rows that stay. These databases have no other way to select one of several
+// equal rows. In History all rows stay, and the surplus rows have an end.
 func trimByCopy(t *target, names []string) []string {
 	at := t.in.Timestamp(t.in.when)
 	ended := map[string]string{}
@@ -171,9 +172,9 @@ func trimByCopy(t *target, names []string) []string {
 	}
 }
 
-// rankedSQL returns a query for the rows t whose hashes have surplus rows. Its columns c0, c1… are the given values of
-// the row, h is the hash, n is the number of rows with this hash that stay, and i numbers all rows with this hash. A
-// row is surplus if i is greater than n.
+// rankedSQL returns a query for the rows with each hash of which some rows are surplus. Its columns c0, c1… are the
+// given values of the row, h is the hash, n is the number of rows with this hash that stay, and i numbers all rows with
+// this hash. A row is surplus if i is greater than n.
 //
 // Equal root rows may have equal links, because ordinals start again with each pass. The column twin then numbers their
 // child rows, so that the child rows of each root row have a different number.

@@ -254,8 +254,8 @@ func (m *merge) replaceInPlace(t *target, n counts) error {
 	return m.insertChildren(t, t.chosen(n))
 }
 
-// supersede deletes the previous rows of records that are replaced in place. In History, it ends the versions that a
-// new version follows. Their child rows are treated in the same way.
+// supersede deletes the previous rows of records that are replaced in place. In History, it ends each version that is
+// followed by a new one. Their child rows are treated in the same way.
 func (m *merge) supersede(t *target, n counts) error {
 	if err := m.sql.step("delete"); err != nil {
 		return err
@@ -313,8 +313,8 @@ func (m *merge) changeChildren(t *target, statement func(c *target) string) erro
 	return nil
 }
 
-// foreignCells is a temporary table with the values that users' own columns have in rows that are about to be replaced.
-// The column o of this table is the ordinal of the new row.
+// foreignCells is a temporary table with the values of users' own columns, taken from the rows that are about to be
+// replaced. The column o of this table is the ordinal of the new row.
 const foreignCells = "_penstock_foreign"
 
 // saveUserColumns fills foreignCells from the rows that are about to be replaced. // Invariant 16
@@ -330,7 +330,7 @@ func (m *merge) saveUserColumns(t *target) error {
 		strings.Join(columns, ", "), t.place(), m.in.Temp(status), on("s", t.Key), isChanged, t.replaced("t.")))
 }
 
-// restoreUserColumns copies the values that saveUserColumns stored to the new rows.
+// restoreUserColumns writes the values that saveUserColumns has saved into the new rows.
 func (m *merge) restoreUserColumns(t *target) error {
 	if len(t.userColumns) == 0 {
 		return nil

@@ -68,8 +68,8 @@ func column(b arrow.RecordBatch, name string) arrow.Array {
 	return b.Column(b.Schema().FieldIndices(name)[0])
 }
 
-// storedSQL returns a query for the keys and hashes of the rows that the arriving keys are compared with, in order. The
-// parameter arriving is the first of these keys. The result begin is the start of the range.
+// storedSQL returns a query for keys and hashes of rows, in the order of the key. The arriving keys are compared with
+// these rows. The parameter arriving is the first arriving key. The second result is the start of the range.
 func (o *order) storedSQL(t *target, arriving int64) (query string, begin int64) {
 	begin, start, from, to, turn := arriving, arriving, ">", "<=", ""
 	if o.direction < 0 {
@@ -97,7 +97,7 @@ type walk struct {
 	hashes   *array.String
 	ordinals []int64
 
-	read   int64   // number of rows of the table
+	read   int64   // number of rows of the table that were compared
 	except []int64 // keys of rows of the table that were not staged
 	rest   []compared
 }

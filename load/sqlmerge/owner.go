@@ -37,8 +37,8 @@ func (d *Store) streamState(ctx context.Context, r Reader, k state.Key, table st
 	return s, err
 }
 
-// stateOf returns what the catalog has of the state of a stream's table: the owner, the run that made the table, and
-// the tables that are gone.
+// stateOf returns those parts of the state of a stream's table that the catalog knows: the owner, the run that made the
+// table, and the tables of its family that are gone.
 func (c *catalog) stateOf(table string) (s load.StreamState, err error) {
 	for name := range c.made {
 		if c.live[name] == nil && inFamilies(name, []string{table}) {
@@ -68,7 +68,8 @@ type claimed struct {
 	at    position
 }
 
-// ownership is the owner of a stream's table that a transaction must record. If now is nil, there is nothing to record.
+// ownership says which owner a transaction must record for a stream's table: the owner now, in place of the owner was.
+// If now is nil, there is nothing to record.
 type ownership struct {
 	table    string
 	now, was *load.Owner
@@ -116,7 +117,7 @@ func (c *catalog) recordOwner(sql *statements, o ownership, k state.Key) error {
 	if o.now == nil {
 		return nil
 	}
-	if err := c.read(sql.ctx, o.table); err != nil { // reads the earlier changes, because record must choose a later time
+	if err := c.read(sql.ctx, o.table); err != nil { // reads the earlier changes, because record() must choose a time after them
 		return err
 	}
 	if err := c.record(sql, []load.Change{o.now.Change(o.table, o.was)}); err != nil {

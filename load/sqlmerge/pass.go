@@ -53,8 +53,8 @@ func (d *Store) advance(p *pass, s seen) {
 	p.seen = s
 }
 
-// LoseCarried is called when the database has lost its temporary tables. What they recorded about the keys of
-// unfinished passes is lost.
+// LoseCarried is called when the database has lost its temporary tables. It forgets the carried keys of all passes,
+// because these were stored in such tables.
 func (d *Store) LoseCarried() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -64,7 +64,7 @@ func (d *Store) LoseCarried() {
 	d.droppable = nil
 }
 
-// Forget drops what is known of a source's passes; see [load.Sharer].
+// Forget forgets what is known about a source's passes; see [load.Sharer].
 func (d *Store) Forget(pipeline, source string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

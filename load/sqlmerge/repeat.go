@@ -28,7 +28,7 @@ var errOver = errors.New("transaction is over")
 
 // Repetition says how a transaction is begun, and when it is repeated.
 type Repetition struct {
-	// Open begins the database's transaction. If it is nil, [Backend].Write does.
+	// Open begins the database's transaction. If it is nil, [Backend].Write is called instead.
 	Open func(context.Context) (Session, error)
 
 	// Retry calls f, and calls it again after a transient error, such as a lost connection. If Retry is nil, f is

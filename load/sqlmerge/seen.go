@@ -21,7 +21,7 @@ type seen struct {
 	order   order
 	carried *carried        // nil: none yet
 	lost    bool            // some carried keys are lost, for example because another pass began
-	fresh   map[string]bool // for each table, whether its last rows were all new
+	fresh   map[string]bool // for each table, whether the rows that arrived last were all new
 	tables  *atomic.Int64   // number of the last table of carried keys
 }
 
@@ -48,8 +48,8 @@ func (s seen) clone() seen {
 // lose forgets the carried keys.
 func (s *seen) lose() { s.lost, s.carried = true, nil }
 
-// The method keep keeps the carried keys for the next transaction of the pass, if temporary tables end with this one.
-// The parameter last says that the pass does not need them any more.
+// The method keep keeps the carried keys for the next transaction of the pass, if temporary tables are dropped at the
+// end of this one. The parameter last says that the pass does not need them any more.
 func (s *seen) keep(ctx context.Context, session Session, last bool) error {
 	pooled, ok := session.(PooledSession)
 	switch {
@@ -67,7 +67,7 @@ func (s *seen) keep(ctx context.Context, session Session, last bool) error {
 }
 
 // The method again returns the condition that the pass has already written a record s, or found it unchanged. The
-// column lr is the run of its stored row. The condition needs the join that is returned as carried.
+// column lr is the run of its stored row. The second result is a join that the condition needs.
 func (s *seen) again(t *target) (condition, carried string) {
 	condition = "coalesce(lr >= " + t.in.Literal(t.in.run) + ", 1 = 0)"
 	if s.carried == nil {
@@ -76,7 +76,7 @@ func (s *seen) again(t *target) (condition, carried string) {
 	return condition + " OR c.k0 IS NOT NULL", " LEFT JOIN " + s.carried.table + " AS c ON " + equal("c", "s", t.Key)
 }
 
-// add adds the keys that a query returns, which has the given number of rows.
+// add adds the keys that a query returns. The query has the given number of rows.
 func (s *seen) add(sql *statements, t *target, query string, rows int64) error {
 	switch {
 	case rows == 0 || load.IsInternal(t.Name):
@@ -213,8 +213,8 @@ func (s *seen) widen(sql *statements, t *target, p load.Plan) error {
 	return s.abandonOrder(sql, t)
 }
 
-// skipUnchanged finds the staged rows that the table already has unchanged. The other rows must be compared. It returns
-// their keys, with the columns that a comparison needs. The result is nil if all staged rows must be compared.
+// skipUnchanged finds the staged rows that the table already contains unchanged. The other rows must be compared. It
+// returns their keys, with the columns that a comparison needs. The result is nil if all staged rows must be compared.
 func (s *seen) skipUnchanged(sql *statements, t *target) (*load.Staged, error) {
 	if s.order.broken {
 		return nil, nil

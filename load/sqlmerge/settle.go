@@ -146,7 +146,7 @@ func (d *Store) openOf(ctx context.Context, s Session, due []settling, errs []er
 		}
 	}
 	for _, x := range due {
-		errs[x.index] = nil // of an earlier attempt
+		errs[x.index] = nil // forget the error of an earlier attempt
 		if x.to.sequence == 0 || now[x.Key.Stream] != x.to {
 			open = append(open, x)
 		}

@@ -89,8 +89,8 @@ type Column struct {
 }
 
 // LastRows returns a query for the last row of each key. The columns of the query are the key (k0, k1…), the ordinal o,
-// and the other columns. The function latest returns an expression for a column's value in the row of a group that has
-// the greatest ordinal.
+// and the other columns. The function latest returns an expression for the value of a column. It takes the value from
+// that row of a group which has the greatest ordinal.
 func LastRows(r KeyedRows, latest func(column string) string) string {
 	group := make([]string, len(r.Key))
 	for i := range r.Key {
@@ -107,7 +107,8 @@ func LastRows(r KeyedRows, latest func(column string) string) string {
 	return fmt.Sprintf("SELECT %s, max(%s) AS o%s FROM %s AS r GROUP BY %s", asKeys("", r.Key), schemas.ColOrdinal, others, r.From, strings.Join(group, ", "))
 }
 
-// NumberedRows returns the same query as LastRows, without groups: it numbers the rows of each key.
+// NumberedRows returns a query with the same result as that of LastRows. It has no groups: it numbers the rows of each
+// key.
 func NumberedRows(r KeyedRows) string {
 	names, columns := append(keyColumns("", r.Key), "o"), asKeys("", r.Key)+", "+schemas.ColOrdinal+" AS o"
 	for _, c := range r.Columns {
@@ -180,8 +181,9 @@ func rowsSQL(d Dialect, t schemas.Table, source string) string {
 	return d.Place(t.Name) + " AS t WHERE t." + schemas.ColSource + " = " + d.Literal(source)
 }
 
-// ScalarType returns the type whose values are stored in columns of the type sql. It returns false if that is JSON or a
-// list. The parameter decimal is the format of a decimal type, with one verb for the precision and one for the scale.
+// ScalarType returns the type whose values are stored in columns of the type sql. It returns false for JSON and lists.
+// The parameter decimal is the format of a decimal type, with one formatting verb for the precision and one for the
+// scale.
 func ScalarType(d Dialect, sql, decimal string) (arrow.DataType, bool) {
 	for _, t := range []arrow.DataType{schemas.Bool, schemas.Int64, schemas.Float64, schemas.Date, schemas.Timestamp, schemas.Text} {
 		if d.Type(t) == sql {

@@ -30,7 +30,7 @@ type Store struct {
 	surveyed  map[state.Key]surveyed // kept until the stream's next transaction ends; zero: unknown
 	passes    map[state.Key]*pass
 	droppable []string             // tables of carried keys that are no longer needed
-	trimmed   map[string]time.Time // the day before which Trim has removed rows; the key is a pipeline for certificates, a pipeline and a table for notes
+	trimmed   map[string]time.Time // the day before which Trim has removed rows; for certificates, the key is the pipeline; for notes about drift, the pipeline and the table
 }
 
 // New returns a store over a database.
@@ -82,7 +82,7 @@ func readPosition(ctx context.Context, c *catalog, k state.Key) (p position, err
 	return p, err
 }
 
-// readPositions reads positions of streams. The text where is the condition, and the rest of the query.
+// readPositions reads positions of streams. The text in where is the part of the query after WHERE.
 func readPositions(ctx context.Context, d Dialect, r Reader, where string, found func(stream string, p position)) error {
 	query := `SELECT stream, "cursor", sequence, ` + d.Micros("updated_at") + " FROM " + d.Place(load.State.Name) + " WHERE " + where
 	return r.Query(ctx, query, func(v []driver.Value) error {
@@ -132,7 +132,7 @@ func (d *Store) Share(source string) load.Destination {
 	return load.SourcePart{Destination: unclosed{d}, Source: source, ScanOf: d.scanOf}
 }
 
-// unclosed is a destination that its backend closes.
+// unclosed is a destination whose Close does nothing, because the backend closes the database.
 type unclosed struct{ *Store }
 
 // Close does nothing.

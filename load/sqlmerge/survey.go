@@ -25,8 +25,8 @@ type Digester interface {
 	Length(text string) string
 	Text(expr string) string
 
-	// Digest returns an aggregate of texts: the lower-case hexadecimal SHA-256 of them, sorted by their bytes and joined
-	// by commas.
+	// Digest returns an aggregate of texts. It sorts the texts by their bytes, joins them by commas, and computes the
+	// SHA-256 in lower-case hexadecimal digits.
 	Digest(text string) string
 }
 
@@ -147,8 +147,8 @@ func positionsOf(ctx context.Context, c *catalog, k state.Key) (map[string]posit
 	return all, readPositions(ctx, c.d, c.r, whereSource(c.d, k), func(stream string, p position) { all[stream] = p })
 }
 
-// digests adds to the streams whether their root tables are empty, and the digests of their rows. It uses one
-// statement.
+// digests adds to each stream whether its root table is empty, and the digest of its rows. It uses one statement for
+// all streams.
 func (d *Store) digests(ctx context.Context, r Reader, c *catalog, streams []load.Surveyed, found map[state.Key]surveyed) error {
 	var parts []string
 	for i, s := range streams {
@@ -207,7 +207,7 @@ type kept struct {
 	rows    [][]any
 }
 
-// current adds to the streams the columns of their current rows. It uses one statement.
+// current adds to each stream the requested columns of its current rows. It uses one statement for all streams.
 func (d *Store) current(ctx context.Context, r Reader, c *catalog, streams []load.Surveyed, found map[state.Key]surveyed) error {
 	var all []*kept
 	width, left := 0, int64(load.MostCurrent)
@@ -243,7 +243,8 @@ func (d *Store) current(ctx context.Context, r Reader, c *catalog, streams []loa
 	return nil
 }
 
-// keep runs the queries in parts as one statement, and adds their rows to the elements of all.
+// keep runs the given queries as one statement. It adds the rows of each query to the element of the slice all with the
+// same index.
 func keep(ctx context.Context, r Reader, parts []string, all []*kept) error {
 	return r.Query(ctx, strings.Join(parts, " UNION ALL "), func(v []driver.Value) error {
 		i, _ := v[0].(int64)
@@ -297,7 +298,7 @@ func (k *kept) add(values []driver.Value) (err error) {
 	return nil
 }
 
-// ownRows reads penstock's own tables; see [load.SurveyedOwn]. It uses one statement.
+// ownRows reads penstock's own tables; see [load.SurveyedOwn]. It uses one statement for all tables.
 func (d *Store) ownRows(ctx context.Context, r Reader, c *catalog, k state.Key, own []load.SurveyedOwn) error {
 	var parts []string
 	var all []*kept

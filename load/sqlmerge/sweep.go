@@ -41,9 +41,9 @@ func (m *merge) sweep(s load.Sweep) error {
 	return nil
 }
 
-// missing is a temporary table with the keys k0, k1… of the missing current rows, or of those that [load.Sweep].Keys
-// selects. For a table without a key, it has the hashes h that have surplus rows, the number n of rows that stay, and
-// the number spare of surplus rows.
+// missing is a temporary table with the keys k0, k1… of the missing current rows, or of the current rows that
+// [load.Sweep].Keys selects. For a table without a key, it has one row for each hash with surplus rows. Then the column
+// h is the hash, n is the number of rows that stay, and spare is the number of surplus rows.
 const missing = "_penstock_missing"
 
 func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
@@ -81,7 +81,7 @@ func (m *merge) findMissing(t *target) error {
 	return m.sql.temp(missing, "SELECT "+asKeys("t.", t.Key)+" FROM "+from+" AND "+unseen)
 }
 
-// findKeys counts the current rows, and stores those of the given keys that current rows have.
+// findKeys counts the current rows, and stores the given keys that belong to current rows.
 func (m *merge) findKeys(t *target, keys []arrow.RecordBatch) error {
 	named := &load.Staged{Table: schemas.Table{Name: t.Name}}
 	defer named.Release()

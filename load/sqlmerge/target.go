@@ -34,8 +34,8 @@ func (in *scope) ownTable(t schemas.Table) schemas.Table {
 // at, or the start of the row if that is later.
 func (in *scope) until(at string) string { return in.Greatest(at, "t."+schemas.ColValidFrom) }
 
-// target is a table of the destination that fits the staged rows. Its methods return SQL. In them, the parameter prefix
-// is put before the names of columns, such as "t.".
+// target is a table of the destination that fits the staged rows. Its methods return SQL. They put the prefix, such as
+// "t.", before the names of columns.
 type target struct {
 	schemas.Table
 	in          *scope
@@ -117,7 +117,7 @@ func (t *target) latest() string {
 	return ""
 }
 
-// keyIn returns the condition that the key of a row t is one of those that a FROM item has.
+// keyIn returns the condition that the key of a row t is one of the keys in a FROM item.
 func (t *target) keyIn(records string) string {
 	key := make([]string, len(t.Key))
 	for i, k := range t.Key {

@@ -13,7 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// maxTrimmed is the number of tables that one statement names. SQLite limits the depth of an expression to 1,000.
+// maxTrimmed is the greatest number of tables that one statement names. SQLite limits the depth of an expression to
+// 1,000.
 const maxTrimmed = 100
 
 // Trim removes old rows of penstock's own tables; see [load.Trimmer].

@@ -15,7 +15,7 @@ import (
 )
 
 // The estimate is never ahead of the database's clock. It is behind by at most the duration of the quickest answer. The
-// database's clock may differ from this machine's clock by any time.
+// database's clock may differ from this machine's clock by any amount of time.
 func TestClock(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		hours := rapid.IntRange(-12, 12)

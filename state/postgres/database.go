@@ -29,7 +29,7 @@ const (
 	mostConnections  = 10
 )
 
-// querier runs queries, either in a transaction or each query outside of one.
+// querier runs queries, with or without a transaction.
 type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)

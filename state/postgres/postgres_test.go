@@ -63,8 +63,8 @@ func TestPostgresConforms(t *testing.T) {
 	}})
 }
 
-// The conformance suite passes through a PgBouncer in transaction mode. All stores share its few sessions. Migrations
-// are refused there.
+// The conformance suite also succeeds if all connections go through a PgBouncer in transaction mode. All stores share
+// its few sessions. A migration through the PgBouncer is refused.
 func TestPoolerConforms(t *testing.T) {
 	server := pgtest.Start(t)
 	pooler := server.Pooler(t, "default_pool_size = 8")

@@ -2,8 +2,9 @@
 // daemons and workers on several hosts share. The store has a schema of its own, which [Store.Migrate] creates. It
 // changes nothing else in the database. Credentials are encrypted before they leave the process. Start with [New].
 //
-// Only the database's clock decides which process has a lease, a unit or a slot. Through [Store.Now], the times of
-// slots, units, tokens and rows are by this clock too. So the clocks of the hosts may be wrong, even by hours.
+// Only the database's clock decides which process has a lease, a unit or a slot. [Store.Now] returns the time of this
+// clock, and slots, units, tokens and rows get their times from it. So the clocks of the hosts may be wrong, even by
+// hours.
 package postgres
 
 import (

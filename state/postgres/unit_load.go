@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// UnitLoad counts the units that have not ended, of all runs.
+// UnitLoad counts the units of all runs, except the units that have ended.
 type UnitLoad struct {
 	Waiting int    // units that a worker with a free slot can claim now
 	Later   int    // units that wait for a time, because their source did not answer or the attempt failed
@@ -14,7 +14,7 @@ type UnitLoad struct {
 }
 
 // UnitLoad returns how many units the workers have, and how many wait for a worker. It reads all units that have not
-// ended. An index finds them among the ended ones.
+// ended. An index finds them quickly, even among many ended units.
 func (s *Store) UnitLoad(ctx context.Context) (l UnitLoad, err error) {
 	err = s.read(ctx, func(q querier) error {
 		return q.QueryRow(ctx, `SELECT count(*) FILTER (WHERE due), count(*) FILTER (WHERE NOT due AND state <> 'running'), count(*) FILTER (WHERE state = 'running'),
