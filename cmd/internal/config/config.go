@@ -32,7 +32,7 @@ func (c *Config) Fault(p Pos, message string) error {
 	return Faults{{File: c.File, Pos: p, Message: message}}
 }
 
-// Source returns the source named name.
+// Source returns the source with this name.
 func (c *Config) Source(name string) (Source, bool) {
 	return find(c.Sources, func(s Source) bool { return s.Name == name })
 }
@@ -44,17 +44,17 @@ func (c *Config) MayRead(source string) bool {
 	return known || c.Listing != nil && c.Listing.Unread && IsName(source)
 }
 
-// Destination returns the destination named name.
+// Destination returns the destination with this name.
 func (c *Config) Destination(name string) (Destination, bool) {
 	return find(c.Destinations, func(d Destination) bool { return d.Name == name })
 }
 
-// Pipeline returns the pipeline named name.
+// Pipeline returns the pipeline with this name.
 func (c *Config) Pipeline(name string) (Pipeline, bool) {
 	return find(c.Pipelines, func(p Pipeline) bool { return p.Name == name })
 }
 
-// Stream returns the stream named name.
+// Stream returns the stream with this name.
 func (c *Config) Stream(name string) (Stream, bool) {
 	return find(c.Streams, func(s Stream) bool { return s.Name == name })
 }

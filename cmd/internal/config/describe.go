@@ -19,8 +19,8 @@ import (
 const SchemaURL = "https://raw.githubusercontent.com/penstock-data/penstock/main/cmd/penstock/pipelines.schema.json"
 
 // Describe returns the JSON Schema of configurations, for editors. It finds the keys and the kinds of their values by
-// experiment: it lets the reader read small test files, and observes what the reader expects. The descriptions of the
-// keys are in keys.yaml.
+// experiment: it reads small test files as configurations, and observes what is expected at each place. The
+// descriptions of the keys are in keys.yaml.
 func Describe() ([]byte, error) {
 	d, err := newDescriber()
 	if err != nil {
@@ -175,8 +175,8 @@ func (d *describer) properties(m *jsonSchema, p place, keys []string) error {
 	return nil
 }
 
-// reference allows any text that contains {, such as ${…} or {field}. Only the reader can check the value that replaces
-// it.
+// reference allows any text that contains {, such as ${…} or {field}. Only the parser of configurations can check the
+// value that replaces it.
 func reference() *jsonSchema { return &jsonSchema{Type: "string", Pattern: `\{`} }
 
 // enum returns the words as values of a JSON Schema. For the words "true" and "false", it also adds the booleans,
@@ -238,7 +238,8 @@ func (p place) node(root ast.Node) (ast.Node, error) {
 	return root, nil
 }
 
-// look lets the reader read a file that has only the given value, at p. It returns what the reader expects at p.
+// look reads a file as a configuration, and returns what is expected at the place p. The file has only the given value,
+// at this place.
 func look(c *Config, in Input, p place, value string) (sighting, error) {
 	var all sighting
 	r := &reader{Input: in}

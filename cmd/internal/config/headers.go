@@ -95,8 +95,7 @@ func checkHeaders(v value, headers map[string]wire.Secret, a Auth) {
 }
 
 // joinHeaders returns the headers of a stream's requests. If the stream and its surface set the same header, the
-// stream's value is used. The parameter credential is the name of the header with the credential. This header is left
-// out.
+// stream's value is used. The header with the credential is left out. Its name is in the parameter credential.
 func joinHeaders(surface, stream map[string]wire.Secret, credential string) map[string]wire.Secret {
 	all := maps.Clone(surface)
 	if all == nil {

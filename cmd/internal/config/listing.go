@@ -115,7 +115,7 @@ func (l *Listing) readOf(v value, destinations []Destination) {
 	}
 }
 
-// read makes a source of each row of the list. The parameter before has the sources of the file.
+// read makes a source of each row of the list. It also gets the sources of the file, because each name must be unique.
 func (l *Listing) read(template value, before []Source) []Source {
 	r := template.r
 	if r.Rows == nil {

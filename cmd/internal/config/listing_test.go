@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// If a value of a row contains ${…}, it is not expanded. It is not expanded either if the value and the text around it
-// together form ${…}.
+// A ${…} in a value of a row is not expanded. A ${…} that consists of a value and the text around it is not expanded
+// either.
 func TestTemplateExpandsNoRow(t *testing.T) {
 	in := input()
 	in.Env = func(name string) (string, bool) { return "env-" + name, true }

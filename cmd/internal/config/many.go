@@ -76,7 +76,7 @@ func (c *Config) SourcesOf(d Destination) (names []string) {
 	return names
 }
 
-// overlap reports whether p and q could write the same tables in d.
+// overlap reports whether two pipelines could write the same tables in the destination d.
 func (c *Config) overlap(d Destination, p, q Pipeline) bool {
 	if !d.PerSource() && !c.Shared(d) {
 		return true

@@ -45,8 +45,7 @@ func masks(v value, streams []Stream) []Mask {
 	return all
 }
 
-// readMask reads a mask. The parameter otherWords has words that the caller has already handled. Error messages list
-// them too.
+// readMask reads a mask. The caller has already handled the words in otherWords. Error messages list these words too.
 func readMask(v value, otherWords ...string) schemas.Mask {
 	var m schemas.Mask
 	if !v.isMapping() {

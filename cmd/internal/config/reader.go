@@ -30,7 +30,7 @@ type reader struct {
 	visited  int
 	faults   Faults
 	secrets  []wire.Secret
-	observer func(ast.Node, sighting) // called with how each value is read; set only by Describe
+	observer func(ast.Node, sighting) // called for each value, with what is expected there; set only by Describe
 	commands *commands                // set by [Parse]; otherwise nil
 }
 
@@ -115,7 +115,7 @@ func firstLine(s string) string {
 
 type anchorer map[string]ast.Node
 
-// Visit stores the value of each anchor (&name), so that an alias (*name) can later be replaced by it.
+// Visit stores the value of each anchor (&name), so that this value can later replace an alias (*name).
 func (a anchorer) Visit(n ast.Node) ast.Visitor {
 	if an, ok := n.(*ast.AnchorNode); ok && an.Name != nil {
 		a[an.Name.String()] = an.Value

@@ -68,7 +68,7 @@ func (w *Webhooks) readBlock(v value, index int) signature.Scheme {
 	return s
 }
 
-// optional returns a function that does not read ~ (null), which has the same effect as a missing key.
+// optional returns a function that ignores ~ (null), as if the key were missing, and reads any other value.
 func optional(read func(value)) func(value) {
 	return func(v value) {
 		if _, null := v.resolve().(*ast.NullNode); !null {

@@ -21,8 +21,7 @@ const unixPrefix = "unix:"
 // port.
 func (s Serve) Socket() string { return Socket(s.Listen) }
 
-// Socket returns the path of the unix socket in the address listen, such as unix:PATH. It returns "" if the address has
-// a port.
+// Socket returns the path of the unix socket in an address such as unix:PATH. It returns "" if the address has a port.
 func Socket(listen string) string {
 	path, _ := strings.CutPrefix(listen, unixPrefix)
 	if path == listen {
@@ -48,7 +47,7 @@ func readServe(v value) Serve {
 	return s
 }
 
-// checkListen checks the address of the daemon or of a worker. The parameter what is its key in the file. Both use the
+// checkListen checks the address of the daemon or of a worker, and names its key in messages. Both addresses use the
 // tokens and the certificate of s.
 func (s Serve) checkListen(v value, what, listen, preset string) {
 	if strings.HasPrefix(listen, unixPrefix) {

@@ -55,7 +55,7 @@ type ColumnMask struct {
 	Mask   schemas.Mask
 }
 
-// with returns a copy of the map all in which the key has this value.
+// with returns a copy of a map. In the copy, the key has the given value.
 func with(all map[string]string, key, value string) map[string]string {
 	fresh := map[string]string{}
 	maps.Copy(fresh, all)

@@ -67,8 +67,8 @@ func names(all []Stream) []string {
 	return ns
 }
 
-// override applies an entry of the file to a stream. The parameter known says whether the catalogue has the stream. If
-// it does not, the entry must have a path.
+// override applies an entry of the file to a stream. If the catalogue does not have the stream (known is false), the
+// entry must have a path.
 func (s *Stream) override(e entry, known bool) {
 	s.At = e.at
 	v := e.as("stream " + e.key)
@@ -99,8 +99,8 @@ func (s *Stream) override(e entry, known bool) {
 	}
 }
 
-// fields returns the keys that may be in a stream's entry and in its `imported` block. The parameter statedBy says
-// which of the two is read. It is recorded with each fact. If the key `path` is read, *located becomes true.
+// fields returns the keys that may be in a stream's entry and in its `imported` block. The parameter statedBy names the
+// one that is being read, and is recorded with each fact. If the key `path` is read, *located becomes true.
 func (s *Stream) fields(statedBy string, located *bool) fields {
 	f := fields{
 		"surface":     choice(&s.Surface, schemas.SurfaceV2, schemas.SurfaceApp),
@@ -268,8 +268,8 @@ func (s *Stream) readAuth(v value) {
 	}
 }
 
-// checkStreams reports errors of a whole stream, or of several streams together. The map indexes has the index of each
-// stream by its name.
+// checkStreams reports errors of a whole stream, or of several streams together. It gets a map from the name of a
+// stream to its index.
 func (r *reader) checkStreams(streams []Stream, indexes map[string]int) {
 	tables := map[string]string{}
 	for _, s := range streams {

@@ -26,7 +26,7 @@ type value struct {
 	isURL  bool       // fields of row must be safe to insert into a URL
 }
 
-// root returns the value that is a whole file. The parameter what is its name in messages.
+// root returns a whole file as one value, with the name that messages use for it.
 func root(r *reader, data []byte, what string) value {
 	return value{r: r, node: r.document(data), what: what}
 }
@@ -41,7 +41,7 @@ type entry struct {
 // fields has a function for each key that a mapping may have. The function reads the value of the key.
 type fields map[string]func(value)
 
-// set returns a function that stores the result of read.
+// set returns a function that reads a value and stores the result.
 func set[T any](to *T, read func(value) T) func(value) {
 	return func(v value) { *to = read(v) }
 }
@@ -186,8 +186,8 @@ func keyText(k ast.MapKeyNode) string {
 }
 
 // mapping reads each key with its function, and reports required keys that are missing. It returns whether all keys are
-// known. An unknown key may be a misspelled required key. So if there is one, neither mapping nor its caller reports
-// missing keys.
+// known. An unknown key may be a misspelled required key. So if there is an unknown key, missing keys are not reported,
+// neither here nor by the caller.
 func (v value) mapping(f fields, required ...string) bool {
 	es, ok := v.entries()
 	if !ok {
@@ -262,8 +262,8 @@ func (v value) list() []value {
 	return nil
 }
 
-// scalar is a single value. The field raw is the text in the file. In the field value, each ${…} is replaced. Messages
-// quote only raw, because value may contain a secret.
+// scalar is a single value. Its field raw has the text in the file. Its field value has the same text, with each ${…}
+// replaced. Messages quote only the text in the file, because the replaced text may contain a secret.
 type scalar struct {
 	raw, value string
 	at         Pos
@@ -313,7 +313,7 @@ func (v value) choice(words ...string) string {
 
 func (v value) boolean() bool { return v.choice("true", "false") == "true" }
 
-// converted reads a text and converts it. If convert refuses the text, a fault says what is wanted.
+// converted reads a text and converts it. If the text cannot be converted, a fault says what is wanted.
 func converted[T any](v value, want string, convert func(string) (T, bool)) (result T) {
 	s, ok := v.text()
 	if !ok {
@@ -327,7 +327,7 @@ func converted[T any](v value, want string, convert func(string) (T, bool)) (res
 	return t
 }
 
-// number returns a function that stores a whole number from low to high.
+// number returns a function that stores a whole number. The number must be between two limits.
 func number(to *int, low, high int) func(value) {
 	return func(v value) {
 		*to = converted(v, fmt.Sprintf("a whole number from %d to %d", low, high), func(s string) (int, bool) {
@@ -338,8 +338,8 @@ func number(to *int, low, high int) func(value) {
 	}
 }
 
-// duration returns a function that stores a duration from least to most. The parameter want describes these limits in
-// messages.
+// duration returns a function that stores a duration. The duration must be between two limits. The caller passes a
+// description of these limits for messages.
 func duration(to *time.Duration, least, most time.Duration, want string) func(value) {
 	return func(v value) {
 		*to = converted(v, want, func(s string) (time.Duration, bool) {
@@ -361,7 +361,8 @@ func period(v value) time.Duration {
 	})
 }
 
-// notEmpty reports a list without items. If the file has other faults, it does not, because these may be the reason.
+// notEmpty reports a list without items. It reports nothing if the file has other faults, because the list may be empty
+// for the same reason.
 func (v value) notEmpty(items int) {
 	if items == 0 && len(v.r.faults) == 0 {
 		v.fault(v.pos(), "%s is empty", v.what)

@@ -197,7 +197,7 @@ func (w *Webhooks) check(v value, places []Pos) {
 				continue // the command of this key was not run, so its form is unknown
 			}
 			if err := k.Check(s); err != nil {
-				v.fault(places[i], "%s: secret %s %v, which scheme %s wants", v.what, k.Label, err, s.Name)
+				v.fault(places[i], "%s: secret %s %v; scheme %s cannot use it", v.what, k.Label, err, s.Name)
 			}
 		}
 		if served == 0 && len(v.r.faults) == before {

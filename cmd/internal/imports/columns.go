@@ -14,8 +14,8 @@ type layout struct {
 	class   schemas.Class
 }
 
-// layoutOf returns the layout of an operation's answer. If several lists could be the records, layoutOf leaves the
-// place open, and runs detect it. A configured place would have priority over the detected place.
+// layoutOf returns the layout of an operation's answer. If several lists could be the records, layoutOf states no
+// place, and runs detect it. A wrong place would have priority over the place that runs detect.
 func layoutOf(o Operation) layout {
 	single := strings.HasSuffix(strings.TrimRight(o.Path, "/"), "}")
 	s := o.Answer

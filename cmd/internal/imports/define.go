@@ -162,8 +162,8 @@ func originOf(s string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// common tries several prefixes before the paths of the operations. It returns the prefix with which the most
-// operations are in the catalogue, and the number of these operations.
+// common tries several prefixes in front of the operations' paths. It returns the prefix with which the most operations
+// are in the catalogue, and the number of these operations.
 func (f *definer) common() (prefix string, matches int) {
 	var prefixes []string
 	for _, s := range f.d.Servers {
@@ -250,7 +250,7 @@ func plainPath(p string) bool {
 	})
 }
 
-// state adds the document's statements about the list and its records to s.
+// state copies to s what the document says about the list and its records.
 func (f *definer) state(s *Stream, op Operation, l layout) {
 	s.Description = op.Text
 	s.Records = l.records

@@ -30,7 +30,7 @@ func paging(o Operation) schemas.Pagination {
 	return p
 }
 
-// meanings lists the meanings of paging parameters that a document may have.
+// meanings lists what a paging parameter in a document may mean.
 var meanings = []string{schemas.ParamPage, schemas.ParamOffset, schemas.ParamToken, schemas.ParamSince, schemas.ParamSize}
 
 // query returns the query parameter with this meaning, such as the number of the page. If there are several, it returns
@@ -57,8 +57,8 @@ var actions = []string{
 	"import", "trigger", "execute", "restore", "archive", "ping", "stream", "ws", "websocket",
 }
 
-// isMetadata reports whether a member of an answer is metadata beside the records. Some such words may also be
-// the name of a record's field.
+// isMetadata reports whether a member of an answer is metadata beside the records. Some of these names may also be
+// names of a record's fields.
 func isMetadata(name string) bool {
 	words := schemas.Paging()
 	switch words.Role(name) {

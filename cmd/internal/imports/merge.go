@@ -179,8 +179,8 @@ func (d *document) append(streams []Stream) ([]edit, error) {
 	return []edit{d.after(d.lastLine(d.streams.key), b.String())}, nil
 }
 
-// checkUnchanged checks that the parameter merged equals the original file, apart from the imported blocks. It compares
-// the parsed contents.
+// checkUnchanged returns an error if a merge would change more than the imported blocks of the file. It compares the
+// parsed contents.
 func (d *document) checkUnchanged(merged string) error {
 	before, err := others(d.data)
 	if err != nil {

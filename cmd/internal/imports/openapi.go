@@ -112,7 +112,7 @@ func jsonError(file string, data []byte) *Error {
 	return e
 }
 
-// servers returns the base URLs. Variables in them have their default values.
+// servers returns the base URLs. In these URLs, variables are replaced by their default values.
 func servers(all openapi3.Servers) []string {
 	var urls []string
 	for _, s := range all {

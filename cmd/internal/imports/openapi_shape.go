@@ -121,7 +121,7 @@ func enum(s *openapi3.Schema) []string {
 	return all
 }
 
-// both returns the shape of a value that matches a and b.
+// both returns the shape of a value that matches two shapes.
 func both(a, b *Shape) *Shape {
 	out := *a
 	if out.Kind == Any {
@@ -143,7 +143,7 @@ func both(a, b *Shape) *Shape {
 	return &out
 }
 
-// either returns the shape of a value that matches a or b. Properties in which a and b differ stay unknown.
+// either returns the shape of a value that matches one of two shapes. Properties in which the two differ stay unknown.
 func either(a, b *Shape) *Shape {
 	out := *a
 	switch {

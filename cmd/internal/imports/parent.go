@@ -7,8 +7,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// parents finds a parent for each stream with placeholders in its path: the list whose records have the values.
-// The parent of /invoices/{id}/lines is /invoices. If no parent is certain, the stream is disabled with a reason.
+// parents finds a parent for each stream with placeholders in its path: the list whose records have the values of the
+// placeholders. The parent of /invoices/{id}/lines is /invoices. If no parent is certain, the stream is disabled with a
+// reason.
 func (f *definer) parents() {
 	for i := range f.streams {
 		s := &f.streams[i]

@@ -222,8 +222,8 @@ func Of(ctx context.Context, o *open.Opener, c *config.Config, name string) (Kno
 }
 
 // storedKnowledge returns what a destination stores about the streams of a pipeline: their conventions and their newest
-// certificates. It also counts the members of records in table t that have no column because of the column limit. If
-// the destination does not exist yet, storedKnowledge returns nothing.
+// certificates. It also counts the members that have no column in table t because of the column limit. If the
+// destination does not exist yet, storedKnowledge returns nothing.
 func storedKnowledge(ctx context.Context, o *open.Opener, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]history.LastPass, history.Overflow, error) {
 	p, err := o.Kind(c, d)
 	if err != nil {
