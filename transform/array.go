@@ -188,8 +188,8 @@ func (c *column) typeOfElement(t *jsonscan.Token) arrow.DataType {
 	return typeOf(nil, t)
 }
 
-// elementType returns the type of the list at i. The result list is nil if an element is not a scalar. The result end
-// is the position after the array, or a negative code.
+// elementType returns the type of the list at i. The first result is nil if an element is not a scalar. The second
+// result is the position after the array, or a negative code.
 func (r *reader) elementType(c *column, i int) (list arrow.DataType, end int) {
 	b := r.b
 	elem := schemas.Null

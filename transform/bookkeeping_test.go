@@ -96,7 +96,7 @@ func TestParentKey(t *testing.T) {
 		require.Equal(t, `"\"k\"" "7"`, lines(out.table("/i").own(schemas.ColParent)))
 		require.Equal(t, `"\"k\"/0"`, lines(out.table("/i/t").own(schemas.ColParent)))
 	})
-	t.Run("a row without a key has its hash and ordinal", func(t *testing.T) {
+	t.Run("a record without a key is identified by its hash and ordinal", func(t *testing.T) {
 		a, root := child(t, nil, `[{"x":1},{"i":[{"a":1}]}]`)
 		hash := strings.Trim(arrowCell(root.own(schemas.ColHash), 1), `"`)
 		require.Equal(t, fmt.Sprintf(`"%s-1"`, hash), lines(a))

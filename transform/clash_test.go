@@ -134,7 +134,7 @@ func TestCompareKeysAfterFlush(t *testing.T) {
 	}
 	require.NoError(t, appendMore(m, []byte(`[{"id":1,"a":1},{"id":1,"a":2}]`)))
 	require.NoError(t, appendAll(m, []byte(`[{"id":3,"a":"text"}]`)))
-	require.Equal(t, []bool{true, true}, same, "judged, and judged again because the type of a was widened")
+	require.Equal(t, []bool{true, true}, same, "judged, and judged again because the column a was widened")
 	batches, rejects := m.Flush()
 	for _, b := range batches {
 		b.Batch.Release()

@@ -43,8 +43,8 @@ func (s *tableSet) withOwnColumns(t *table, fields []arrow.Field) *arrow.Schema 
 	return arrow.NewSchema(fields, &md)
 }
 
-// declaredTable returns the root table of a stream without any records, with its declared columns. It leaves out
-// paths with __, because those columns could belong to a child table.
+// declaredTable returns the root table of a stream that has had no records yet. The table has the declared columns. It
+// leaves out paths with __, because those columns could belong to a child table.
 func (s *tableSet) declaredTable() schemas.Table {
 	var fields []arrow.Field
 	for _, path := range slices.Sorted(maps.Keys(s.declared)) {

@@ -51,12 +51,12 @@ type cut struct {
 
 func (h *recordHash) begin() { h.sum, h.context, h.cuts = sum{}, 0, h.cuts[:0] }
 
-// cut makes the hash cover other bytes instead of b[begin:end] of the current member.
+// cut notes that the bytes b[begin:end] of the current member are replaced by other bytes before they are hashed.
 func (h *recordHash) cut(begin, end int, with []byte) {
 	h.cuts = append(h.cuts, cut{begin, end, with})
 }
 
-// pieces adds the member b[begin:end] to the hash. The parts that were cut are replaced by their other bytes.
+// pieces adds the member b[begin:end] to the hash. The parts noted by cut() are replaced first.
 func (h *recordHash) pieces(b []byte, begin, end int) {
 	left := h.buffer[:0]
 	for _, c := range h.cuts {

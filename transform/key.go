@@ -13,7 +13,7 @@ import (
 // recordKey finds and writes the key of a record.
 type recordKey struct {
 	names   []string  // columns of the key, by their names in the source
-	columns []*column // nil until a record has the field
+	columns []*column // each is nil until a record has the field
 	rules   *fieldRules
 }
 
@@ -39,7 +39,7 @@ func (k *recordKey) tooLong(row int) bool {
 	return n*escaped > schemas.MaxKeyBytes && len(k.of(row)) > schemas.MaxKeyBytes
 }
 
-// The method of returns the key of a row as JSON, or "" if the stream has no key.
+// The method of() returns the key of a row as JSON, or "" if the stream has no key.
 func (k *recordKey) of(row int) string {
 	if len(k.columns) == 0 {
 		return ""
@@ -99,8 +99,8 @@ func (k *recordKey) positions(s *arrow.Schema) (at []int) {
 	return at
 }
 
-// The method in returns the key of a record that was not stored, as JSON. It returns "" if a value of the key is
-// missing. If a member occurs twice, it uses the first value.
+// The method in() reads the key from a record that was not stored, and returns it as JSON. It returns "" if a value of
+// the key is missing. If a member occurs twice, it uses the first value.
 func (k *recordKey) in(record []byte) string {
 	var values []string
 	for i := range k.names {

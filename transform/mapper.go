@@ -42,7 +42,7 @@ type Mapper struct {
 
 	fetched  int64 // number of records so far, which is the ordinal of the current record
 	refused  int64
-	fetched0 int64 // fetched at the beginning of the batch
+	fetched0 int64 // value of fetched at the beginning of the batch
 	refused0 int64
 }
 

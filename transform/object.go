@@ -22,7 +22,7 @@ type object struct {
 	table   *table
 	pointer string // JSON pointer from a row of the table to the object
 	depth   int    // number of names in the paths of the object's members
-	level   int    // number of objects and arrays around a member, with this object
+	level   int    // number of objects and arrays around a member, including this object
 	fields  map[string]*field
 	first   field // first.next is the first member of the last object
 	serial  uint64
@@ -32,7 +32,7 @@ type object struct {
 // field is one member of the objects at one place. Its values may have different types. So it can have a column, an
 // object and child rows at the same time.
 type field struct {
-	word, mask [2]uint64 // the first 16 bytes of `"name":`, and a mask of how many there are
+	word, mask [2]uint64 // the first 16 bytes of `"name":`, and a mask of the bytes that the text has
 	rest       []byte    // the bytes of `"name":` after the first 16
 	size       int
 	seen       uint64 // serial of the last object that had this member

@@ -17,7 +17,7 @@ import (
 )
 
 // The oracle maps records in the simplest way. It parses every record into a tree, joins the types of the values of
-// each column, and writes the cells as text. It uses only the lattice and the rules of the tested code.
+// each column, and writes the cells as text. From the tested code, it uses only the lattice and the rules.
 
 type node struct {
 	kind    jsontext.Kind

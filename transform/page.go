@@ -20,7 +20,7 @@ func (e *SyntaxError) Error() string {
 }
 
 // page reads the records of p until the columns are full. The parameter p is an array or the rest of an array. The
-// result taken is the position at which page stopped: the end of p, or the comma before a record.
+// first result is the position at which the reading stopped: the end of p, or the comma before a record.
 func (m *Mapper) page(p span) (taken int, err error) {
 	b, begin, end := m.raw, p.begin, p.end
 	first := m.fetched
@@ -69,9 +69,9 @@ func (m *Mapper) page(p span) (taken int, err error) {
 }
 
 // record reads the record at begin into the next row, or rejects it. If the record must wait for the next batch,
-// read.capacity.full is set, and the result end equals begin. If the JSON is invalid, end is the position of the error.
-// The parameter long is true if the page is longer than maxRecord. A record longer than maxRecord is then rejected
-// before it fills the buffers.
+// read.capacity.full is set, and the first result equals begin. Otherwise it is the position after the record or, if
+// the JSON is invalid, the position of the error. The parameter long is true if the page is longer than maxRecord. A
+// record longer than maxRecord is then rejected before it fills the buffers.
 func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	r, root, key := &m.read, m.tables.root, &m.tables.key
 	row := root.rows
@@ -122,8 +122,8 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	return end, true
 }
 
-// keep adds row to the root table. All rejects since k belong to values of this row. If the stream has no key, their ID
-// is the hash of the record.
+// keep adds row to the root table. All rejects since the checkpoint k belong to values of this row. If the stream has
+// no key, their ID is the hash of the record.
 func (m *Mapper) keep(k checkpoint, row int) {
 	m.own.append(row, m.fetched, &m.read.hash.sum)
 	m.tables.root.rows++

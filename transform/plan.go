@@ -66,7 +66,7 @@ func (s *Shaper) planFor(t schemas.Table) *plan {
 
 func restricts(p schemas.Policy) bool { return p != "" && p != schemas.Evolve }
 
-// require sets the fields that say what the contract requires of a column. The parameter have is the table in the
+// require sets the fields that say what the contract requires of a column. The first parameter is the table in the
 // destination.
 func (st *step) require(have schemas.Table, contract schemas.Contract) {
 	if st.rule != nil && st.rule.Drop {
@@ -96,8 +96,8 @@ func (s *Shaper) known(name string) (t schemas.Table, ok bool) {
 	return s.m.tables.known[i], true
 }
 
-// newTable reports whether the contract treats a table that the destination does not have as new. A root table is new
-// if the destination has other tables of the pipeline. A child table is new if the destination has the root table.
+// newTable reports whether a table that is missing in the destination counts as new for the contract. A root table is
+// new if the destination has other tables of the pipeline. A child table is new if the destination has the root table.
 func (s *Shaper) newTable(t *table) bool {
 	if t.parent == nil {
 		return s.hasTables

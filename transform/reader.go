@@ -62,7 +62,7 @@ func (r *reader) mark() checkpoint {
 	return checkpoint{len(t.changes), len(r.rejects.list), len(r.hash.cuts), len(t.bound.admitted), t.stale}
 }
 
-// undo restores the types and rejects of the checkpoint k. It removes row and all later rows of t.
+// undo restores the types and rejects of the checkpoint k. It removes the given row of t and all later rows.
 func (r *reader) undo(k checkpoint, t *table, row int) {
 	r.tables.undo(k)
 	r.rejects.list = r.rejects.list[:k.rejects]

@@ -85,7 +85,7 @@ type redactor struct {
 	text    []byte
 }
 
-// value appends the value at i, which belongs to place p. The result end is the position after the value.
+// value appends the value at i, which belongs to place p. It also returns the position after the value.
 func (x *redactor) value(dst, b []byte, i int, p *place, depth int) (out []byte, end int) {
 	switch {
 	case depth > maxLevels:
@@ -174,7 +174,7 @@ func (x *redactor) plain(b []byte, begin, end int) []byte {
 	return x.name
 }
 
-// redacted returns the record in the form that a reject may show. The result lossy is true if a value was hidden.
+// redacted returns the record in the form that a reject may show. The second result is true if a value was hidden.
 func (r *fieldRules) redacted(raw []byte, begin, end int) (record []byte, lossy bool) {
 	if !r.any() {
 		return raw[begin:end], false
@@ -188,7 +188,7 @@ func (r *fieldRules) redacted(raw []byte, begin, end int) (record []byte, lossy 
 }
 
 // shown returns the record in the form that a reject may show, and its hash. If that form is not the original, the
-// result note says so.
+// third result says so.
 func (r *fieldRules) shown(page []byte, begin, end int) (raw, hash, note string) {
 	record, lossy := r.redacted(page, begin, end)
 	raw = printable(record, maxRawRecord)

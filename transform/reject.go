@@ -95,17 +95,17 @@ func (x *rejects) record(page []byte, begin, end, code int, ordinal int64, in *r
 	})
 }
 
-// value adds a value that the column of f cannot hold.
+// value adds a reject for a value that the column of f cannot hold.
 func (x *rejects) value(f *field, row int, raw []byte, reason string) {
 	x.at(f, f.owner.table.pointer(row)+f.column.source, schemas.TypeName(f.column.typ), raw, reason)
 }
 
-// element adds an element of a list that the column of f cannot hold.
+// element adds a reject for one element of a list, because the column of f cannot hold the element.
 func (x *rejects) element(f *field, row, index int, raw []byte) {
 	x.at(f, f.element(row, index), schemas.TypeName(f.column.elem.typ), raw, minusZero)
 }
 
-// null adds a null among the objects of an array.
+// null adds a reject for a null among the objects of an array.
 func (x *rejects) null(f *field, row, index int) {
 	x.at(f, f.element(row, index), "object", []byte("null"), "null in a list of objects")
 }
@@ -121,14 +121,14 @@ func (x *rejects) at(f *field, pointer, wanted string, raw []byte, reason string
 	x.add(pointer, wanted, shown, reason)
 }
 
-// add adds a value. If its record is stored, belong completes the reject.
+// add adds a reject for a value. If the record of the value is stored, belong() completes the reject.
 func (x *rejects) add(pointer, wanted, raw, reason string) {
 	x.list = append(x.list, Reject{
 		Stream: x.stream, Stage: StageTransform, Pointer: pointer, Wanted: wanted, Raw: raw, Reason: reason,
 	})
 }
 
-// belong sets the record to which rejects belong, for the reject at index first and all after it.
+// belong adds the ordinal, key and ID of the record to the reject at index first and to all later rejects.
 func (x *rejects) belong(first int, ordinal int64, key, id string) {
 	for i := range x.list[first:] {
 		r := &x.list[first+i]
@@ -181,7 +181,8 @@ func (t *table) pointer(row int) string {
 	return t.parent.pointer(int(t.parentRow[row])) + t.within + "/" + strconv.Itoa(int(t.position[row]))
 }
 
-// printable returns b as text of about limit bytes, at most three more. Bytes that are not UTF-8 become \xNN.
+// printable returns the beginning of b as text. The text is at most three bytes longer than limit. Bytes that are not
+// UTF-8 become \xNN.
 func printable(b []byte, limit int) string {
 	if len(b) <= limit && utf8.Valid(b) {
 		return string(b)

@@ -159,9 +159,9 @@ func TestValueIsRejectedAlone(t *testing.T) {
 		{"raw NUL", "\"a\x00b\"", `"a\x00b" "sound"`, "text", 0},
 		{"many levels", deep(800), `"` + deep(800) + `" "\"sound\""`, "json", 0},
 		{"too many levels", deep(2000), `null "sound"`, "text", 1},
-		{"a list", "[\"x\",\"\xff\",\"y\"]", `"[\"x\",null,\"y\"]" "\"sound\""`, "json", 1},
-		{"JSON text", "{\"1\": {\"b\": 1,\"b\": 2,\"c\":\"\xff\"}, \"2\": 3}", `"{\"1\":{\"b\":null,\"c\":null},\"2\":3}" "\"sound\""`, "json", 2},
-		{"the same twice", `7,"a":7`, `"7" "sound"`, "text", 0},
+		{"a list with one bad element", "[\"x\",\"\xff\",\"y\"]", `"[\"x\",null,\"y\"]" "\"sound\""`, "json", 1},
+		{"an object stored as JSON text", "{\"1\": {\"b\": 1,\"b\": 2,\"c\":\"\xff\"}, \"2\": 3}", `"{\"1\":{\"b\":null,\"c\":null},\"2\":3}" "\"sound\""`, "json", 2},
+		{"a duplicate name with equal values", `7,"a":7`, `"7" "sound"`, "text", 0},
 		{"a control", `"7"`, `"7" "sound"`, "text", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -247,7 +247,7 @@ func TestRejectsOfInvalidUTF8AreBounded(t *testing.T) {
 	}{
 		"a value with a few bad bytes":  {`[{"id":1,"a":"` + strings.Repeat("x", 1000) + "\xff\xff" + `"}]`, 1200, true, reasons[refuseEncoding]},
 		"a value of bad bytes":          {`[{"id":1,"a":"` + strings.Repeat("\xff", 1000) + `"}]`, 1200, false, reasons[refuseEncoding]},
-		"text with names twice":         {`[{"id":1,"id":2,"a":"` + strings.Repeat("x", 1000) + `"}]`, 1100, true, reasons[refuseDuplicate]},
+		"a duplicate key":               {`[{"id":1,"id":2,"a":"` + strings.Repeat("x", 1000) + `"}]`, 1100, true, reasons[refuseDuplicate]},
 		"a record with a few bad bytes": {`[{"id":"` + strings.Repeat("x", 1000) + "\xff" + `"}]`, 1100, true, reasons[refuseEncoding] + notText},
 		"a record of bad bytes":         {`[{"id":"` + strings.Repeat("\xff", 1000) + `"}]`, 1200, false, reasons[refuseEncoding] + notWhole},
 		"a record without a key":        {`[{"b":"` + strings.Repeat("\xff", 1000) + `"}]`, 1200, false, reasons[refuseEncoding] + notWhole},

@@ -93,9 +93,9 @@ type restMember struct {
 	value []byte // nil if nothing of the value is in the rest
 }
 
-// object splits the object at i. The result kept is nil if everything is in the rest. The result rest is nil if nothing
-// is in the rest. A value that is kept completely keeps its bytes, so that the hash of the record is the same as
-// without splitting.
+// object splits the object at i. It returns the part that is kept, which is nil if everything is in the rest, and the
+// rest, which is nil if nothing is in it. A value that is kept completely keeps its bytes, so that the hash of the
+// record is the same as without splitting.
 func (x *splitter) object(i int, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept = append(kept, '{')
@@ -211,8 +211,8 @@ func (x *splitter) nested(i int, s position) (kept, rest []byte, end int) {
 	return kept, rest, end
 }
 
-// array splits the objects of the array at i, which are rows of t. If an object is kept completely, the rest has null
-// in its place.
+// array splits the objects of the array at i. The objects are rows of t. If an object is kept completely, the rest has
+// null in its place.
 func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept, rest = append(kept, '['), append(rest, '[')

@@ -53,7 +53,7 @@ func (r *fieldRules) any() bool {
 	return len(r.stream.Rules.Masks) > 0 || r.stream.Rules.Select != nil || len(r.stream.Rules.Rename) > 0
 }
 
-// The method at returns the rule for a field, or nil if the field is loaded unchanged.
+// The method at() returns the rule for a field, or nil if the field is loaded unchanged.
 func (r *fieldRules) at(pointer string) *fieldRule {
 	if !r.any() {
 		return nil
@@ -66,7 +66,7 @@ func (r *fieldRules) at(pointer string) *fieldRule {
 	return k
 }
 
-// peek is like at, but does not cache the rule. It is for fields whose names may be data.
+// peek is like at(), but does not cache the rule. It is for fields whose names may be data.
 func (r *fieldRules) peek(pointer string) *fieldRule {
 	if !r.any() {
 		return nil

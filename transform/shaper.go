@@ -30,8 +30,8 @@ type Shaper struct {
 
 // NewShaper returns a Shaper for the batches of m. It must be called before m reads its first record. The Shaper
 // applies the rules of m's stream. The contract compares the batches with the tables that [NewMapper] was given. The
-// parameter settled is true if the destination already has tables of this pipeline. A root table that the destination
-// does not have is then new. NewShaper returns an error for invalid rules.
+// parameter settled is true if the destination already has tables of this pipeline. A root table that is missing in the
+// destination is then new. NewShaper returns an error for invalid rules.
 func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
 	if m.tables.rules.err != nil {
 		return nil, fmt.Errorf("shape %s: %w", m.tables.stream.Name, m.tables.rules.err)
@@ -126,7 +126,7 @@ type openBatch struct {
 	types    []arrow.DataType
 	names    []string
 	arrays   []arrow.Array // columns of the batch or their replacements; nil: the column is dropped
-	made     []arrow.Array // the replacements, which release releases
+	made     []arrow.Array // the replacements; release() releases them
 	rows     int
 	rootRow  []int32 // for each row, the row of its record in the root table
 	excluded []bool  // for each row of a child table: the row is excluded, but its record is not

@@ -80,7 +80,7 @@ func TestHashOfARowThatLostAValue(t *testing.T) {
 		require.NotEqual(t, hashes(t, s, known, page), hashes(t, open, known, page), page)
 		require.Equal(t, hashes(t, s, known, page), hashes(t, s, known, page))
 	}
-	require.Equal(t, hashes(t, s, known, `[{"id":1,"n":5}]`), hashes(t, open, known, `[{"id":1,"n":5}]`), "nothing lost")
+	require.Equal(t, hashes(t, s, known, `[{"id":1,"n":5}]`), hashes(t, open, known, `[{"id":1,"n":5}]`), "no value was lost")
 	require.Equal(t, hashes(t, s, known, `[{"id":1,"n":"5"},{"id":2,"n":"x"}]`)[0], hashes(t, open, known, `[{"id":1,"n":"5"}]`)[0])
 }
 

@@ -19,7 +19,7 @@ func (r *reader) store(f *field, row int) bool {
 			return false
 		}
 		if c.kind != kindStale && !c.store(row, t) {
-			// This code is not reached as long as store and typeOf agree. A text column can hold any scalar.
+			// This code is not reached as long as store() and typeOf() agree. A text column can hold any scalar.
 			r.tables.widen(c, schemas.Join(c.typ, schemas.Text))
 			c.store(row, t)
 		}

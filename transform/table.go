@@ -32,8 +32,8 @@ type table struct {
 	layout int
 }
 
-// add adds a row for an element of an array. The array is in the row parentRow of the parent table, and the element
-// has this index.
+// add adds a row for an element of an array. The array is in the row parentRow of the parent table, and the element has
+// the given index in the array.
 func (t *table) add(parentRow, index int) (row int) {
 	row = t.rows
 	t.rows++

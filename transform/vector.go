@@ -66,7 +66,7 @@ func (k kind) width() int {
 }
 
 // vector collects the values of a column in buffers, which Arrow takes over. A row without a value costs nothing until
-// a later row has a value. Then the method at fills the rows between them with nulls. Only vectors with nulls have a
+// a later row has a value. Then the method at() fills the rows between them with nulls. Only vectors with nulls have a
 // validity bitmap.
 type vector struct {
 	mem  memory.Allocator
@@ -161,7 +161,7 @@ func (c *vector) release(b *[]byte) {
 	}
 }
 
-// The method at prepares the column for writing a value into row. Earlier rows without a value become null.
+// The method at() prepares the column for writing a value into the given row. Earlier rows without a value become null.
 func (c *vector) at(row int) {
 	if row != c.n || row >= c.room {
 		c.prepareRow(row)

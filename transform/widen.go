@@ -9,7 +9,7 @@ import (
 // A single value can widen the type of a column. A text column must hold every value as the source spelled it. This
 // includes values that were stored as numbers or instants before. So stored values are not converted. Instead, the
 // mapper keeps the pages of the batch. If a page widens the type of a column with values, the mapper reads all pages
-// again with the new types. This ends, because a type can be widened only a few times.
+// again with the new types. The repetition ends, because a type can be widened only a few times.
 
 // change is the state of a column before its type was widened. undo restores it.
 type change struct {
@@ -61,7 +61,7 @@ func (s *tableSet) undo(k checkpoint) {
 	s.stale = k.stale
 }
 
-// forget drops the list of changes, so undo no longer restores the types before them.
+// forget drops the list of changes, so that undo() can no longer restore the earlier types.
 func (s *tableSet) forget() { s.changes, s.bound.admitted = s.changes[:0], s.bound.admitted[:0] }
 
 // rebuild reads the pages of the batch again, until a reading widens no type.

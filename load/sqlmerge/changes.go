@@ -87,8 +87,8 @@ func isOf(c load.Change, named map[string]bool) bool {
 		named[c.Table] || slices.ContainsFunc(load.Ancestors(c.Table), func(n string) bool { return named[n] })
 }
 
-// The method record stores changes in the table that readChanges reads, and sets their time. Changes are replayed in
-// the order of their times. So record chooses a time that is later than the times of all earlier changes to the same
+// The method record() stores changes in the table that readChanges reads, and sets their time. Changes are replayed in
+// the order of their times. So record() chooses a time that is later than the times of all earlier changes to the same
 // families.
 func (c *catalog) record(sql *statements, changes []load.Change) error {
 	if len(changes) == 0 {

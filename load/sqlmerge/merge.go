@@ -38,7 +38,7 @@ func (m *merge) lastTime(pending []*load.Staged) (last time.Time, err error) {
 	return last, nil
 }
 
-// The method rows merges the staged rows, each root table together with its children.
+// The method rows() merges the staged rows, each root table together with its children.
 func (m *merge) rows(pending []*load.Staged) error {
 	for _, p := range pending {
 		t := m.tables[p.Name]

@@ -44,7 +44,7 @@ func (d *Store) lost(p *pass) bool {
 	return p.seen.lost
 }
 
-// The method advance records what the pass has seen when it commits. The caller holds d.mu.
+// The method advance() records what the pass has seen when it commits. The caller holds d.mu.
 func (d *Store) advance(p *pass, s seen) {
 	if c := p.seen.carried; c != nil && (s.carried == nil || s.carried.table != c.table) {
 		d.dropLater(c)

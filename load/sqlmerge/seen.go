@@ -48,7 +48,7 @@ func (s seen) clone() seen {
 // lose forgets the carried keys.
 func (s *seen) lose() { s.lost, s.carried = true, nil }
 
-// The method keep keeps the carried keys for the next transaction of the pass, if temporary tables are dropped at the
+// The method keep() keeps the carried keys for the next transaction of the pass, if temporary tables are dropped at the
 // end of this one. The parameter last says that the pass does not need them any more.
 func (s *seen) keep(ctx context.Context, session Session, last bool) error {
 	pooled, ok := session.(PooledSession)
@@ -66,7 +66,7 @@ func (s *seen) keep(ctx context.Context, session Session, last bool) error {
 	return err
 }
 
-// The method again returns the condition that the pass has already written a record s, or found it unchanged. The
+// The method again() returns the condition that the pass has already written a record s, or found it unchanged. The
 // column lr is the run of its stored row. The second result is a join that the condition needs.
 func (s *seen) again(t *target) (condition, carried string) {
 	condition = "coalesce(lr >= " + t.in.Literal(t.in.run) + ", 1 = 0)"
@@ -136,7 +136,7 @@ func (s *seen) unseen(sql *statements, t *target) (from, condition string, err e
 	return from + " LEFT JOIN " + s.carried.table + " AS c ON " + on("c", t.Key), condition + " AND c.k0 IS NULL", s.check(sql)
 }
 
-// The method check counts the rows of the table of carried keys. If rows are missing, as after a crash of the server,
+// The method check() counts the rows of the table of carried keys. If rows are missing, as after a crash of the server,
 // it records that carried keys are lost. It prepares the table for a sweep.
 func (s *seen) check(sql *statements) error {
 	pooled, ok := sql.Session.(PooledSession)

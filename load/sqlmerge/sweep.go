@@ -107,7 +107,7 @@ func (m *merge) findKeys(t *target, keys []arrow.RecordBatch) error {
 		countIf(t.current("t.")), m.in.Temp(missing), t.rows()), &m.out.Alive, &m.out.Missing)
 }
 
-// The method list adds at most n of the found keys to the outcome.
+// The method list() adds at most n of the found keys to the outcome.
 func (m *merge) list(t *target, n int) error {
 	if n <= 0 || m.out.Missing == 0 {
 		return nil

@@ -30,7 +30,7 @@ func (in *scope) ownTable(t schemas.Table) schemas.Table {
 	return load.ShareTable(t)
 }
 
-// The method until returns an expression for the end of a row t of a table in mode History: the time in the parameter
+// The method until() returns an expression for the end of a row t of a table in mode History: the time in the parameter
 // at, or the start of the row if that is later.
 func (in *scope) until(at string) string { return in.Greatest(at, "t."+schemas.ColValidFrom) }
 
@@ -49,7 +49,7 @@ func OneRowPerKey(t schemas.Table) bool {
 	return len(t.Key) > 0 && t.Mode != schemas.Append && t.Mode != schemas.History
 }
 
-// The method has reports whether the table has the given bookkeeping column.
+// The method has() reports whether the table has the given bookkeeping column.
 func (t *target) has(column string) bool { return t.Columns.HasField(column) }
 
 // place returns the qualified name of the table.
@@ -59,7 +59,7 @@ func (t *target) place() string { return t.in.Place(t.Name) }
 // can extend.
 func (t *target) rows() string { return rowsSQL(t.in, t.Table, t.in.source) }
 
-// The method own returns " AND" and the condition that a row belongs to the transaction's source. For a table that is
+// The method own() returns " AND" and the condition that a row belongs to the transaction's source. For a table that is
 // not shared it returns "".
 func (t *target) own(prefix string) string {
 	if t.in.source == "" || !load.Shared(t.Columns) {

@@ -64,7 +64,7 @@ func (d *Store) newTx(k state.Key, from state.Cursor, at position, p load.Pass, 
 	return &tx{db: d, key: k, from: from, at: at, of: p, pass: ps, in: in, open: open}
 }
 
-// The method again returns a new transaction that begins from the same position.
+// The method again() returns a new transaction that begins from the same position.
 func (x *tx) again() *tx { return x.db.newTx(x.key, x.from, x.at, x.of, x.pass, x.open) }
 
 // Write implements [load.Tx].

@@ -82,7 +82,7 @@ func TestBoundsIncludeEmptyTexts(t *testing.T) {
 	}
 }
 
-// The function within checks the bounds in a file that has these texts.
+// The function within() checks the bounds in a file that has these texts.
 func within(t *testing.T, w *Writer, written []byte, batches [][]string) {
 	t.Helper()
 	var texts map[int]Range
