@@ -23,14 +23,15 @@ type Captured struct {
 	Size    int
 }
 
-// CaptureRoom decides which stored captures of a source to delete, so that the capture arriving can be stored. It
-// returns their numbers. The slice captures must be sorted by number. A capture with the signature header is probably a
-// real delivery. It is called likely, and the others are called unlikely. CaptureRoom selects in this order:
+// CaptureRoom decides which stored captures of a source to delete, so that the new capture, called arriving, can be
+// stored. It returns the numbers of the captures to delete. The slice captures must be sorted by number. A capture with
+// the signature header is probably a real delivery. It is called likely, and the others are called unlikely.
+// CaptureRoom selects in this order:
 //
-//  1. If the sender of arriving already has captureEach captures, it selects captures of this sender. It selects unlikely
-//     ones first.
+//  1. If the sender of the new capture already has captureEach captures, it selects captures of this sender. It selects
+//     unlikely ones first.
 //  2. While there are still too many captures, it selects unlikely captures of any sender.
-//  3. After that, it selects captures of the sender that has the most.
+//  3. After that, it selects captures of the sender that has the most captures.
 //
 // In each step, the oldest capture is deleted first. A flood of false captures may come from a few addresses, or have no
 // signatures. In both cases, some likely captures of other senders survive.

@@ -26,11 +26,11 @@ func (c *captures) of(from string) int { return countOf(c.all, from) }
 
 func TestCaptureRoom(t *testing.T) {
 	for name, junk := range map[string]func(i int) (from string, likely bool, size int){
-		"one address":                         func(int) (string, bool, int) { return "evil", true, 10 },
-		"large, of one address":               func(int) (string, bool, int) { return "evil", true, 1 << 20 },
-		"few addresses":                       func(i int) (string, bool, int) { return fmt.Sprint("evil", i%15), true, 10 },
-		"a thousand addresses, not signed":    func(i int) (string, bool, int) { return fmt.Sprint("evil", i%1000), false, 10 },
-		"the address of the sender, unsigned": func(int) (string, bool, int) { return "sender", false, 10 },
+		"one address":                        func(int) (string, bool, int) { return "evil", true, 10 },
+		"large captures of one address":      func(int) (string, bool, int) { return "evil", true, 1 << 20 },
+		"few addresses":                      func(i int) (string, bool, int) { return fmt.Sprint("evil", i%15), true, 10 },
+		"a thousand addresses, not signed":   func(i int) (string, bool, int) { return fmt.Sprint("evil", i%1000), false, 10 },
+		"unsigned, the sender's own address": func(int) (string, bool, int) { return "sender", false, 10 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &captures{}

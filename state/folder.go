@@ -18,7 +18,7 @@ import (
 type Folder struct {
 	Dir  string
 	Ring Ring   // where tokens are stored; nil: in files of the folder
-	Keys string // age identities, one per line, that encrypt the token files; "": no encryption
+	Keys string // identities of the encryption tool age, one per line; they encrypt the token files; "": no encryption
 }
 
 var _ Store = (*Folder)(nil)

@@ -21,7 +21,7 @@ type Event struct {
 	Header   map[string]string // the relevant header fields
 	Body     []byte            // the body as it was received, to which the signature applies
 	From     string            // sender of a capture; unused for events
-	Likely   bool              // the capture has the header that should have the signature; unused for events
+	Likely   bool              // the capture has the header that should contain the signature; unused for events
 	Conflict bool              // another delivery has the same id and a different body, so the values may not be used
 }
 
@@ -54,15 +54,15 @@ type InboxOptions struct {
 	Wait  time.Duration // how long to wait for another process that holds the inbox
 }
 
-// defaultQuota holds more than a million events of typical size.
+// defaultQuota has room for more than a million events of typical size.
 const defaultQuota = 1 << 30
 
 // InboxFile stores webhook deliveries from their acknowledgement until all destinations have applied them. It is an
 // SQLite file in the state folder. Only one process at a time can write it. The events of all sources share one
 // order, by their ordinals.
 //
-// The first change after opening reads at most about ten thousand rows. The number of stored events does not matter. An
-// InboxFile is safe for concurrent use.
+// The first change after opening reads at most about ten thousand rows, however many events are stored. An InboxFile is
+// safe for concurrent use.
 type InboxFile struct {
 	file     *sqliteFile
 	compiled map[string]*sql.Stmt
@@ -79,7 +79,7 @@ type InboxFile struct {
 func inboxPath(dir string) string { return filepath.Join(dir, "inbox.db") }
 
 // OpenInbox opens the inbox of the state folder dir for writing, and creates it if it is missing. It returns
-// [ErrLocked], wrapped, while another process holds it. Close it after the last Append.
+// [ErrLocked], wrapped, while another process holds the inbox. The caller closes the inbox after the last Append.
 func OpenInbox(ctx context.Context, dir string, o InboxOptions) (*InboxFile, error) {
 	f, err := openSQLite(ctx, inboxPath(dir), o.Wait, inboxSchema)
 	if err != nil {

@@ -60,8 +60,8 @@ func (b *InboxFile) roomFor(ctx context.Context, group []*Delivery) error {
 	return err
 }
 
-// change calls the function update in a transaction. The caller holds b.mu. If the transaction fails, it may still have
-// been committed. So the next call reads the account from the file again.
+// change calls the function update in a transaction. The caller holds b.mu. After an error, the transaction may have
+// been committed all the same. So the next call reads the account from the file again.
 func (b *InboxFile) change(ctx context.Context, update func(inboxTx, *account) error) error {
 	if b.file.write == nil {
 		return errors.New("the inbox was opened for reading")

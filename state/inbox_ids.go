@@ -14,10 +14,10 @@ import (
 
 const (
 	keepIDs = 90 * 24 * time.Hour
-	// fileEvery is how many recent ids are collected in memory before they are inserted into the table ids. All of them
+	// fileEvery is how many recent ids are collected in memory before they are inserted into the ids table. All of them
 	// are inserted in sorted order, so that far fewer pages of the file change.
 	fileEvery = 8192
-	// sweeps says how many of the 256 parts of the table ids are searched for old ids after the insertion.
+	// sweeps is how many of the 256 parts of the ids table are searched for old ids after the insertion.
 	sweeps = 2
 )
 
@@ -44,7 +44,7 @@ type known struct {
 
 type account struct {
 	last    int64
-	filed   int64 // ids of events up to this ordinal are in the table ids; the map recent has the later ones
+	filed   int64 // ids of events up to this ordinal are in the ids table; the map recent holds the later ones
 	swept   int
 	bytes   int64
 	sources map[string]int64 // number of each source in the file, by name
@@ -145,7 +145,7 @@ func (a *account) file(ctx context.Context, tx inboxTx) error {
 	return nil
 }
 
-// sweep deletes old ids from one of 256 parts of the table ids. The next call does the next part. All ids of a part
+// sweep deletes old ids from one of the 256 parts of the ids table. The next call does the next part. All ids of a part
 // have the same first byte.
 func (a *account) sweep(ctx context.Context, tx inboxTx) error {
 	a.swept = (a.swept + 1) % 256

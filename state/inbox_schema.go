@@ -1,7 +1,7 @@
 package state
 
 // inboxSchema lists the migrations of the inbox: see [openSQLite]. Text from outside is stored as blobs, because it may
-// contain any bytes. An event with a reason is a dead letter, and is not in the index events_queue. The table ids
+// contain any bytes. An event with a reason is a dead letter, and is not in the index events_queue. The ids table
 // remembers the ids of events longer than the events are stored. The key of this table is half of the SHA-256 of source
 // and id. The ids of events after inbox.filed are not in that table yet.
 var inboxSchema = []string{`

@@ -12,10 +12,10 @@ import (
 
 func TestFolderExposed(t *testing.T) {
 	spoils := map[string]func(dir string) error{
-		"for a group": func(dir string) error { return os.Chmod(dir, 0o770) },
-		"for all":     func(dir string) error { return os.Chmod(dir, 0o777) },
-		"sticky":      func(dir string) error { return os.Chmod(dir, 0o777|os.ModeSticky) },
-		"another's":   func(dir string) error { return os.Chown(dir, 65534, -1) },
+		"writable by a group":   func(dir string) error { return os.Chmod(dir, 0o770) },
+		"writable by all users": func(dir string) error { return os.Chmod(dir, 0o777) },
+		"sticky":                func(dir string) error { return os.Chmod(dir, 0o777|os.ModeSticky) },
+		"of another user":       func(dir string) error { return os.Chown(dir, 65534, -1) },
 	}
 	uses := map[string]func(t *testing.T, f *Folder) error{
 		"lease": func(t *testing.T, f *Folder) error {
@@ -45,7 +45,7 @@ func TestFolderExposed(t *testing.T) {
 		})
 		for name, spoil := range spoils {
 			t.Run(use+" "+name, func(t *testing.T) {
-				if name == "another's" && os.Geteuid() != 0 {
+				if name == "of another user" && os.Geteuid() != 0 {
 					t.Skip("only root can give a folder away")
 				}
 				f := &Folder{Dir: filepath.Join(t.TempDir(), "state")}

@@ -40,9 +40,9 @@ func Truncated(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "") + "…"
 }
 
-// journalSteps are the migrations. Times are microseconds since 1970. The last step gives the table runs row numbers
-// (ROWID). Without them, SQLite would have to read a whole run with its large report, only to compare the key of the
-// run.
+// journalSteps are the migrations. Times are microseconds since 1970. The last step gives row numbers (ROWID) to the
+// table of runs. Without them, SQLite would have to read a whole run with its large report, only to compare the key of
+// the run.
 var journalSteps = []string{`
 CREATE TABLE pipelines (
 	name     TEXT PRIMARY KEY,
@@ -132,7 +132,7 @@ INSERT INTO keyed SELECT * FROM runs;
 DROP TABLE runs;
 ALTER TABLE keyed RENAME TO runs;
 CREATE INDEX runs_by_run ON runs (run);
-`} // the table units was dropped, because units now have their own file: see [UnitsFile]
+`} // one step drops the table of units, because units now have their own file: see [UnitsFile]
 
 // lastGasp is how long to wait until the files of a killed process are free. The system releases them only after it has
 // freed the memory of the process.
@@ -182,7 +182,7 @@ func (j *JournalFile) Seen(ctx context.Context, pipeline, schedule string, now t
 	return timeOf(seen), err
 }
 
-// Pause records that the slots of the pipeline are skipped from the time start on. If start is zero, Pause ends the
+// Pause records that the slots of the pipeline are skipped from the given time on. If that time is zero, Pause ends the
 // pause.
 func (j *JournalFile) Pause(ctx context.Context, pipeline string, start time.Time) error {
 	return j.change(ctx, "pause", func(tx *sql.Tx) error {

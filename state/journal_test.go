@@ -153,7 +153,7 @@ func TestJournalKeepsRunsOfOlderVersions(t *testing.T) {
 	require.Equal(t, want, kept)
 }
 
-// The size is limited, however large the reports are. // Invariant 6
+// The size of the journal is limited, however large the reports are. // Invariant 6
 func TestJournalIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	j, err := OpenJournal(t.Context(), dir)

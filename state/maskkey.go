@@ -16,9 +16,9 @@ import (
 const keyBytes = 32
 
 // MaskKey returns the key that is stored in the file at path: 64 hexadecimal digits. If the file is missing, MaskKey
-// creates it and its folder with a new key, and made is true. If several processes do this at the same time, all get
-// the same key. After a crash, the file has the whole key or does not exist. MaskKey returns an error if the file does
-// not contain a key, or if other users can read it.
+// creates it and its folder with a new key, and its second result is true. If several processes do this at the same
+// time, all get the same key. After a crash, the file has the whole key or does not exist. MaskKey returns an error if
+// the file does not contain a key, or if other users can read it.
 func MaskKey(path string) (key string, made bool, err error) {
 	key, err = readKey(path)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -39,7 +39,7 @@ const maskKeyWait = 10 * time.Second
 func MaskKeyIn(s *Entry) (key string, made bool, err error) {
 	key, made, err = maskKeyIn(s)
 	if errors.Is(err, ErrBound) {
-		return "", false, fmt.Errorf("the entry %s in %s is not used as the mask key, because it does not say that it is one (%w). It was written by another process or by an older version of penstock. "+
+		return "", false, fmt.Errorf("the entry %s in %s is not used as the mask key, because it is not marked as one (%w). It was written by another process or by an older version of penstock. "+
 			"To keep the masked values, decrypt the entry with the key of the state (age --decrypt), and set the result as mask_key:. To create a new key, delete the entry; every masked value then changes", s.Name(), s.Where(), err)
 	}
 	return key, made, err

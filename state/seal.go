@@ -15,12 +15,12 @@ import (
 // secret to this entry, or the configured address has changed. Such a secret is never used. // Invariant 10
 var ErrBound = errors.New("the secret was stored for another credential or another address")
 
-// boundTo begins a stored secret. After it come the entry and the origin for which the secret was stored, and then the
-// secret itself.
+// boundTo is the beginning of a stored secret. Then follow the entry and the origin for which the secret was stored,
+// and the secret itself.
 const boundTo = "penstock-secret-1 "
 
 type binding struct {
-	Entry  string `json:"slot"` // called slot, because existing files and databases have this name
+	Entry  string `json:"slot"` // named slot in JSON, because existing files and databases use this name
 	Origin string `json:"origin,omitempty"`
 }
 
@@ -33,8 +33,7 @@ func bind(b binding, text []byte) ([]byte, error) {
 }
 
 // unbind removes what bind has added. If the text was stored for another entry or origin, it returns [ErrBound]. Older
-// versions stored texts without entry and origin. For such a text, unbind returns the text unchanged, and bound is
-// false.
+// versions stored texts without entry and origin. Such a text is returned unchanged, and the second result is false.
 func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 	rest, bound := bytes.CutPrefix(kept, []byte(boundTo))
 	if !bound {
@@ -50,7 +49,7 @@ func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 
 const sealedMark = "age-encryption.org/"
 
-// Seal encrypts text with the first age identity in the parameter keys, which has one identity per line.
+// Seal encrypts text with the first of the given age identities. There is one identity per line.
 func Seal(keys string, text []byte) ([]byte, error) {
 	all, err := Identities(keys)
 	if err != nil {
@@ -76,7 +75,7 @@ func Seal(keys string, text []byte) ([]byte, error) {
 	return sealed.Bytes(), err
 }
 
-// Unseal decrypts text with any of the age identities in keys.
+// Unseal decrypts text with any of the given age identities.
 func Unseal(keys string, text []byte) ([]byte, error) {
 	all, err := Identities(keys)
 	if err != nil {

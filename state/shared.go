@@ -58,8 +58,9 @@ func (s *LockedFile) open() error {
 // once. Processes usually hold the lock for microseconds, so the caller should soon try again. After some seconds, the
 // caller should treat the other process as stalled.
 //
-// Change never shortens the file. If a process is killed during a write, it may have written only a part. To detect
-// both, the content must include its length and a checksum. The function update must not keep its argument.
+// Change never shortens the file. If a process is killed during a write, it may have written only a part. So the
+// content must include its length and a checksum, by which the reader detects old bytes at the end and incomplete
+// writes. The function update must not keep its argument.
 func (s *LockedFile) Change(update func(stored []byte) []byte) (bool, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,9 +23,9 @@ import (
 var ErrNewer = errors.New("written by a newer version of this program")
 
 // sqliteFile is an SQLite database in the state folder. Only its owner can access the file. One process at a time has
-// the file open for writing, through one connection. This process holds a lock on another file beside it. Exception:
-// several processes can open a file of [shareSQLite] at the same time, and their transactions take turns. Readers and
-// writers never wait for each other. Committed transactions are durable.
+// the file open for writing, through one connection. This process holds a lock on another file beside it. A file from
+// [shareSQLite] is an exception: several processes can have it open at the same time, and their transactions take
+// turns. Readers and writers never wait for each other. Committed transactions are durable.
 type sqliteFile struct {
 	path  string
 	write *sql.DB // one connection, whose transactions lock the file when they begin; nil for a reader
@@ -51,7 +51,7 @@ var sqlitePragmas = url.Values{
 // schema. The file stores how many of them were run. So a new step is added at the end, and existing steps never
 // change.
 //
-// openSQLite returns three errors, wrapped: [ErrLocked] if another process still holds the file after wait,
+// openSQLite returns three errors, wrapped: [ErrLocked] if another process still holds the file after the time wait,
 // [ErrExposed] if other users can access the file, and [ErrNewer] if more steps were run on the file than there are
 // migrations.
 func openSQLite(ctx context.Context, path string, wait time.Duration, migrations []string) (*sqliteFile, error) {
@@ -169,8 +169,8 @@ func inspectSQLite(path string) error {
 }
 
 // ConnectSQLite returns connections to an existing SQLite file, with the same settings as for the files of the state.
-// The parameter extra has more settings, by the names of the driver modernc.org/sqlite. Its pragmas are added to the
-// default ones. Its other settings replace the default ones.
+// The parameter extra contains more settings, under the names that the driver modernc.org/sqlite uses. Its pragmas are
+// added to the default ones. Its other settings replace the default ones.
 func ConnectSQLite(path string, extra url.Values) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

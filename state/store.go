@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Store has the state that is not in the destinations. It is a folder of one machine ([Folder]), or a database that
-// many machines share (state/postgres). The tests in package statetest define the required behavior.
+// Store holds the state that the destinations do not store. It is a folder of one machine ([Folder]), or a database
+// that many machines share (state/postgres). The tests in package statetest define the required behavior.
 //
 // A Store opens no files and no connections before its first use. It is safe for concurrent use.
 type Store interface {
 	// OpenInbox opens the inbox for writing. Some stores allow only one process to write the inbox. If another process
-	// does, such a store returns [ErrLocked], wrapped.
+	// already has the inbox open for writing, such a store returns [ErrLocked], wrapped.
 	OpenInbox(ctx context.Context, o InboxOptions) (Inbox, error)
 	// ReadInbox opens the inbox for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
 	ReadInbox(ctx context.Context) (Inbox, error)
@@ -37,8 +37,8 @@ type Store interface {
 	// Vault returns the store of secrets.
 	Vault() *Vault
 	// Now returns the current time of the clock that all users of the store share. Stored times are by this clock. Now
-	// makes no request, so the time is an estimate. If it is the clock of another machine, Now cannot know its time
-	// before the first use of the store, and returns this machine's time.
+	// makes no request, so the time is an estimate. If the store uses the clock of another machine, Now does not know
+	// that clock before the first use of the store. It then returns this machine's time.
 	Now() time.Time
 	// Close closes the store. The caller must first close everything that it opened through the store.
 	Close() error
@@ -114,8 +114,8 @@ type Schedule interface {
 // SlotStore has one record for each slot. See [JournalFile] for the other methods. // Invariant 18
 type SlotStore interface {
 	// AddSlots records the slots that are not recorded yet: see [JournalFile.AddSlots]. If a run of an earlier slot of
-	// the pipeline has not ended, in any process, AddSlots skips the new slots that would wait, except those with
-	// Patient. It decides this in the same transaction that adds the slots.
+	// the pipeline has not ended, in any process, AddSlots skips the new slots that would wait, except slots with
+	// Patient set. It decides this in the same transaction that adds the slots.
 	AddSlots(ctx context.Context, pipeline string, seenUntil time.Time, slots []SlotRecord) (added []SlotRecord, err error)
 	// SetSlot replaces the record of an existing slot and records its runs, in one transaction. If the new state is
 	// SlotRunning, and another run of the pipeline has not ended, in any process, SetSlot changes nothing and returns

@@ -98,7 +98,7 @@ type Claim struct {
 var ErrTaken = errors.New("no longer belongs to this process")
 
 // ErrUnderWay is returned if a run cannot begin, or its units cannot be added, because another run of the pipeline has
-// not ended. It is an [ErrLocked].
+// not ended. It wraps [ErrLocked].
 var ErrUnderWay = fmt.Errorf("a run of the pipeline has not ended: %w", ErrLocked)
 
 // UnderWay is an [ErrUnderWay] that names the other run.
@@ -130,16 +130,16 @@ type Units interface {
 	// Before that, ClaimUnits releases the units whose claims have expired. They wait again. If the claims of a unit
 	// have expired [MostBroken] times in a row, the unit fails instead.
 	ClaimUnits(ctx context.Context, c Claim) ([]Unit, error)
-	// ExtendClaims reports that the worker is alive. Its claims now end after d. ExtendClaims returns the IDs of the
-	// units that still belong to the worker.
+	// ExtendClaims reports that the worker is alive. Its claims now end after the time d. ExtendClaims returns the IDs
+	// of the units that still belong to the worker.
 	ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) ([]int64, error)
 	// EndAttempts ends the worker's attempts at units. In each unit, State is the outcome and Report the reason. If the
 	// unit waits or is parked, it may start again at NotBefore. EndAttempts does not change a unit that was canceled,
 	// has a newer Attempt or belongs to another Worker. If there is such a unit, EndAttempts ends the other attempts
 	// and returns [ErrTaken], wrapped.
 	EndAttempts(ctx context.Context, units []Unit) error
-	// CancelUnits ends the selected units that have not ended, and returns their number. The worker of a canceled
-	// unit no longer gets its ID from ExtendClaims.
+	// CancelUnits ends the selected units that have not ended, and returns their number. ExtendClaims no longer returns
+	// the ID of a canceled unit to the unit's worker.
 	CancelUnits(ctx context.Context, f UnitFilter) (int, error)
 	// Units returns the selected units in the order of their IDs.
 	Units(ctx context.Context, f UnitFilter) ([]Unit, error)

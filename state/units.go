@@ -107,7 +107,7 @@ func (l *UnitsFile) AddUnits(ctx context.Context, units []Unit) (added []Unit, e
 	return added, nil
 }
 
-// forgetUnits deletes ended units of old runs. It does this for the pipelines in begun, of which a run has just begun:
+// forgetUnits deletes ended units of old runs. It does this only for the given pipelines, which have just begun a run:
 // see [KeptUnits]. // Invariant 6
 func forgetUnits(ctx context.Context, tx *sql.Tx, begun []string) error {
 	for _, p := range begun {

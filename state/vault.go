@@ -115,8 +115,8 @@ func (s *Entry) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
 
 // Secret returns the stored secret, or nil if there is none. If the secret was stored for another entry or origin, it
 // returns [ErrBound], wrapped. Older versions did not record entry and origin. Secret accepts such a secret from a
-// file. From a database, it does not, because other users may be able to write to the database. Then it returns
-// ErrBound, too.
+// file, but not from a database, because other users may be able to write to the database. For a secret from a
+// database, it returns ErrBound, too.
 func (s *Entry) Secret() ([]byte, error) {
 	kept, err := s.vault.safe.Read(s.name, PartSecret)
 	if len(kept) == 0 || err != nil {

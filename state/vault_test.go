@@ -102,10 +102,10 @@ func keepSomething(t *testing.T, dir string) {
 
 func TestVaultExposed(t *testing.T) {
 	for name, spoil := range map[string]func(t *testing.T, dir, file string){
-		"a state folder open to all": func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o777)) },
-		"a state folder for a group": func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o770)) },
-		"a sticky state folder":      func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky)) },
-		"another's state folder": func(t *testing.T, dir, _ string) {
+		"a state folder open to all":     func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o777)) },
+		"a state folder open to a group": func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o770)) },
+		"a sticky state folder":          func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky)) },
+		"a state folder of another user": func(t *testing.T, dir, _ string) {
 			if os.Geteuid() != 0 {
 				t.Skip("only root can give a folder away")
 			}
@@ -118,9 +118,9 @@ func TestVaultExposed(t *testing.T) {
 		"a folder as the file": func(t *testing.T, _, file string) {
 			require.NoError(t, errors.Join(os.Remove(file), os.Mkdir(file, 0o700)))
 		},
-		"a link as the tokens folder":  func(t *testing.T, dir, file string) { move(t, filepath.Dir(file), filepath.Join(dir, "elsewhere")) },
-		"a file as the tokens folder":  func(t *testing.T, _, file string) { cover(t, filepath.Dir(file)) },
-		"a link to a file beside note": func(t *testing.T, dir, file string) { link(t, file, strings.TrimSuffix(file, ".json")+".note") },
+		"a link as the tokens folder":    func(t *testing.T, dir, file string) { move(t, filepath.Dir(file), filepath.Join(dir, "elsewhere")) },
+		"a file as the tokens folder":    func(t *testing.T, _, file string) { cover(t, filepath.Dir(file)) },
+		"a link to the note as the file": func(t *testing.T, dir, file string) { link(t, file, strings.TrimSuffix(file, ".json")+".note") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "state")
