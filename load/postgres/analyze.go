@@ -24,7 +24,7 @@ const sampleTarget = 20
 // statistics counts the rows that were written to each table. It is safe for concurrent use.
 type statistics struct {
 	mu                sync.Mutex
-	written, analyzed map[string]int64 // rows written by table: so far, and up to the table's last ANALYZE
+	written, analyzed map[string]int64 // number of written rows by table: in total, and up to the table's last ANALYZE
 }
 
 // writtenRows counts rows that a transaction has written to a table.

@@ -37,7 +37,7 @@ func leadRows(run int, names ...string) part {
 	return p
 }
 
-// The function as runs statements as the role mallory.
+// The function as() runs statements with the role mallory.
 func as(server *pgtest.Server, sql string) {
 	server.Exec("SET SESSION AUTHORIZATION mallory; " + sql)
 }
@@ -102,15 +102,15 @@ func TestQueryForeignFunctions(t *testing.T) {
 		require.NoError(t, d.Query(t.Context(), sql, nothing), sql)
 	}
 
-	// The check must find the function, however long the statement is, and wherever the server breaks the lines of its
-	// tree.
+	// The check must find the function in statements of any length. The length changes where the server breaks the
+	// lines of its query tree.
 	for n := range 80 {
 		sql := "SELECT " + strings.Repeat("x", n+1) + ".id, twist" + strings.Repeat(", 1", n%7) + ", evil() FROM crm_leads " + strings.Repeat("x", n+1) + ", (SELECT 1) AS y(twist)"
 		require.ErrorContains(t, d.Query(t.Context(), sql, nothing), "s.evil()", sql)
 	}
 
-	// A query may call functions of a trusted owner. Exception: a name in the function could mean an object of another
-	// role instead of a built-in one.
+	// A query may call functions of a trusted owner. It may not do so if a name in the function could mean an object of
+	// another role instead of a built-in object.
 	server.Exec("CREATE FUNCTION s.short(varchar) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN lower($1); END'; CREATE VIEW s.shorts AS SELECT s.short(name::varchar) AS n FROM s.crm_leads")
 	for _, sql := range []string{"SELECT short(name::varchar) FROM crm_leads", "SELECT n FROM shorts"} {
 		err := d.Query(t.Context(), sql, nothing)
@@ -196,11 +196,11 @@ func TestTablesOfOthers(t *testing.T) {
 	server, d := attacked(t)
 	as(server, "CREATE FUNCTION s.steal() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN NEW; END $$; CREATE FUNCTION s.sneak() RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN 1; END $$")
 	for _, c := range []struct{ name, attack, mend, says string }{
-		{"trigger on a table of its own", "CREATE TRIGGER x AFTER UPDATE ON s._penstock_state FOR EACH ROW EXECUTE FUNCTION s.steal()", "DROP TRIGGER x ON s._penstock_state", "trigger x on table s._penstock_state calls steal of role mallory"},
+		{"trigger on a table of penstock's own", "CREATE TRIGGER x AFTER UPDATE ON s._penstock_state FOR EACH ROW EXECUTE FUNCTION s.steal()", "DROP TRIGGER x ON s._penstock_state", "trigger x on table s._penstock_state calls steal of role mallory"},
 		{"trigger on a table", "CREATE TRIGGER x BEFORE INSERT OR UPDATE ON s.crm_leads FOR EACH ROW EXECUTE FUNCTION s.steal()", "DROP TRIGGER x ON s.crm_leads", "trigger x on table s.crm_leads calls steal of role mallory"},
 		{"default", "ALTER TABLE s.crm_leads ADD COLUMN mine int; ALTER TABLE s.crm_leads ALTER COLUMN mine SET DEFAULT s.sneak(); ALTER TABLE s.crm_leads OWNER TO mallory", "ALTER TABLE s.crm_leads OWNER TO penstock; ALTER TABLE s.crm_leads DROP COLUMN mine", "default value for column mine of table s.crm_leads calls sneak"},
 		{"rule", "CREATE RULE x AS ON UPDATE TO s._penstock_state DO ALSO INSERT INTO public.stolen VALUES (current_user)", "DROP RULE x ON s._penstock_state", "DROP RULE x ON s._penstock_state"},
-		{"owner of a table of its own", "ALTER TABLE s._penstock_rejects OWNER TO mallory", "ALTER TABLE s._penstock_rejects OWNER TO penstock", "ALTER TABLE s._penstock_rejects OWNER TO penstock"},
+		{"owner of a table of penstock's own", "ALTER TABLE s._penstock_rejects OWNER TO mallory", "ALTER TABLE s._penstock_rejects OWNER TO penstock", "ALTER TABLE s._penstock_rejects OWNER TO penstock"},
 		{"owner of a table", "ALTER TABLE s.crm_leads OWNER TO mallory", "ALTER TABLE s.crm_leads OWNER TO penstock", "ALTER TABLE s.crm_leads OWNER TO penstock"},
 	} {
 		server.Exec(c.attack)

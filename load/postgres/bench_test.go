@@ -25,7 +25,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// contacts generates records of about 500 bytes, in batches of the same kind as package transform makes.
+// contacts generates records of about 500 bytes, in batches like those that package transform makes.
 type contacts struct {
 	table  schemas.Table
 	shared []arrow.Array // all columns except those that identify rows
@@ -192,8 +192,8 @@ func measure(b *testing.B, s *pgtest.Server, name string, n int, f func()) spent
 	return m
 }
 
-// honest has the settings of a server with full durability. With wal_level=minimal, COPY writes no WAL into a table of
-// the same transaction.
+// honest has the settings of a server with full durability. It does not set wal_level=minimal: COPY would then write no
+// WAL for a table that the same transaction has created.
 var honest = []string{"fsync=on", "full_page_writes=on", "shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=30min", "wal_level=replica"}
 
 // BenchmarkLoad loads a million records into a new table, and then loads the same records again. It compares this with
@@ -294,9 +294,9 @@ func definitions(d *DB, t schemas.Table) (out string) {
 	return out
 }
 
-// BenchmarkMerge merges 100,000 rows into ten million. Four fifths of them are changes, spread over the whole table.
-// The baseline is a plain INSERT … ON CONFLICT of the same rows. The second measurement of a round has a warmer disk
-// cache. So each round swaps the order, and -benchtime must be at least 2x.
+// BenchmarkMerge merges 100,000 rows into ten million. Four fifths of the merged rows are changes, spread over the
+// whole table. The baseline is a plain INSERT … ON CONFLICT of the same rows. The second measurement of a round has a
+// warmer disk cache. So each round swaps the order, and -benchtime must be at least 2x.
 func BenchmarkMerge(b *testing.B) {
 	if testing.Short() {
 		b.Skip("ten million rows")

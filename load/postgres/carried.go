@@ -17,9 +17,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// carriedPrefix begins the names of the tables of carried keys in the schema. Carried keys are the keys of the records
-// that a pass has found unchanged. The rest of the name identifies the stream and the pass. So a process can
-// distinguish its own tables from tables that a killed process has left.
+// carriedPrefix is the prefix of the names of tables with carried keys. Carried keys are the keys of the records that a
+// pass has found unchanged. The rest of the name identifies the stream and the pass. So a process can distinguish its
+// own tables from tables that a killed process has left.
 const carriedPrefix = load.Prefix + "pass_"
 
 func carriedPrefixOf(k state.Key) string {
@@ -54,8 +54,7 @@ func (t *transaction) Prepare(ctx context.Context, table string) error {
 }
 
 // passTables lists tables of carried keys in the schema: those that passes of this process need, and those that must be
-// dropped.
-// It is safe for concurrent use.
+// dropped. It is safe for concurrent use.
 type passTables struct {
 	sql dialect
 	log *slog.Logger

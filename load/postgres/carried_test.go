@@ -66,7 +66,7 @@ func (l slowList) commit(t testing.TB, d *DB, run int, last bool, ids ...int) (l
 	return out, x.Commit(t.Context(), from+"x")
 }
 
-// must is like commit, but fails the test on an error.
+// must does the same as commit(), and fails the test after an error.
 func (l slowList) must(t testing.TB, d *DB, run int, last bool, ids ...int) load.Outcome {
 	t.Helper()
 	out, err := l.commit(t, d, run, last, ids...)
@@ -76,9 +76,9 @@ func (l slowList) must(t testing.TB, d *DB, run int, last bool, ids ...int) load
 
 const countPassTables = "SELECT count(*) FROM pg_class WHERE relname LIKE '\\_penstock\\_pass\\_%' AND relkind = 'r'"
 
-// Twenty-four passes of three commits each run at the same time, over two connections. At the end, each pass must have
-// all of its carried keys. No session may be held between commits, and no table may be left. The test also runs with a
-// single pass.
+// Twenty-four passes, each with three commits, run at the same time over two connections. At the end, each pass must
+// have all of its carried keys. No session may be held between commits, and no table may be left. The test also runs
+// with a single pass.
 func TestManyPasses(t *testing.T) {
 	server := pgtest.Shared(t)
 	for name, lists := range map[string]int{"many": 24, "one": 1} {

@@ -114,7 +114,7 @@ func objectsOf(found map[string]*object) map[string]*sqlmerge.Object {
 	return out
 }
 
-// kindName describes an object that is neither a table nor a view. The result is "" for these two.
+// kindName describes an object that is neither a table nor a view. For a table or a view, it returns "".
 func kindName(kind string) string {
 	switch kind {
 	case "r", "v":

@@ -68,8 +68,9 @@ func lackingRights(ctx context.Context, s *session, schema string) (Problems, er
 	return append(out, tables...), err
 }
 
-// lackingTables checks the tables that penstock has made. The role must own them and see all of their rows. Other
-// roles must not have attached functions to them, which would run with the role's rights.
+// lackingTables checks the tables that penstock has made. The role must own them and see all of their rows. Other roles
+// must not have attached functions to these tables, because such functions would run with the rights of penstock's
+// role.
 func lackingTables(ctx context.Context, s *session, schema string) (out Problems, err error) {
 	found, err := foreign(ctx, s, schema, `NOT pg_catalog.starts_with(c.relname::text, `+literal(carriedPrefix)+`) AND (pg_catalog.starts_with(c.relname::text, `+literal(load.Prefix)+
 		`) OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = c.oid AND a.attname = `+literal(schemas.ColHash)+`))`)

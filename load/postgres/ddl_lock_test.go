@@ -104,8 +104,8 @@ func (l *logged) text() string {
 	return l.all.String()
 }
 
-// In TestLineAndReader, eight sources change a table while a long query reads it. A session that waits for the table
-// blocks the queries of others behind it. So no source may wait for the table for long.
+// In TestLineAndReader, eight sources change a table while a long query reads it. If a session waits for the table,
+// later queries of other sessions wait behind it. So no source may wait for the table for long.
 func TestLineAndReader(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", LockTimeout: 100 * time.Millisecond, Wait: 30 * time.Second})
@@ -132,8 +132,9 @@ func shareOf(t *testing.T, d *DB, source, column string) load.Tx {
 
 const waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = "
 
-// In TestLineReleased, two sources want to make the same change as a third one, and wait for it. After its commit,
-// nothing is left to change. Then both release the advisory lock and continue, before either of them has committed.
+// In TestLineReleased, two sources want to make the same change as a third source, and wait for the third source. After
+// the commit of the third source, nothing is left to change. Then both waiting sources release the advisory lock and
+// continue, before either of them has committed.
 func TestLineReleased(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", Wait: time.Second})

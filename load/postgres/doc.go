@@ -1,4 +1,4 @@
-// Package postgres loads tables into a schema of a Postgres database. The merge is that of package sqlmerge.
+// Package postgres loads tables into a schema of a Postgres database. Package sqlmerge merges the rows.
 //
 // A commit is one transaction. The rows, the changes of tables, the rows of penstock's own tables and the cursor become
 // visible together. At its beginning, the transaction locks the stream's row in _penstock_state. At its end, it updates
@@ -41,7 +41,8 @@ type Options struct {
 	// 1 min.
 	Wait time.Duration
 	// IdleTimeout limits how long a transaction may make no progress; default 15 s. After that, the server ends the
-	// transaction. If the server does not, another process that waits for its locks ends it.
+	// transaction. If the server does not do so, another process that waits for a lock of the transaction ends the
+	// transaction.
 	IdleTimeout time.Duration
 
 	// Step is called before each named step of a commit, if it is not nil. If Step returns an error, the commit step
@@ -49,8 +50,8 @@ type Options struct {
 	Step func(name string) error
 
 	// LoggedWarnings has the warnings about rights that were already logged. If several destinations share this map,
-	// each warning is logged once. The sources of a multi-source pipeline share it, because each has a schema of its
-	// own.
+	// each warning is logged once. The sources of a multi-source pipeline share it. Each source has a schema of its
+	// own, and would otherwise log the same warnings.
 	LoggedWarnings *sync.Map
 
 	Log *slog.Logger // for problems that penstock has handled itself; nil: no log
@@ -59,7 +60,7 @@ type Options struct {
 const (
 	defaultLockTimeout = 10 * time.Second
 	defaultWait        = time.Minute
-	// defaultSilence must be shorter than the lease of a stream. If a session stalls, it has then ended before another
+	// defaultSilence must be shorter than the lease of a stream. So a session that stalls has ended before another
 	// worker gets the lease.
 	defaultSilence = 15 * time.Second
 )

@@ -241,7 +241,7 @@ func (t *transaction) copy(ctx context.Context, sql string, r rows, sources []co
 		}
 	}
 	n, err := t.copyIn(ctx, sql, c)
-	return n, cmp.Or(c.Err(), err) // the error of the stream is the cause
+	return n, cmp.Or(c.Err(), err) // the error of the copier is the cause
 }
 
 // writeRejects writes the rejects of values that could not be stored unchanged.
@@ -294,7 +294,8 @@ func (t *transaction) remember(found map[string]*object) {
 	}
 }
 
-// typeOf returns the type of a column that is sent for a table whose columns have the given types.
+// typeOf returns the type with which a column is sent to the server. If the table has the column, it is the type of the
+// column in the table.
 func (t *transaction) typeOf(types map[string]string, s codec.Column) string {
 	if typ := types[s.From]; typ != "" {
 		return typ

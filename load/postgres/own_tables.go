@@ -16,7 +16,7 @@ import (
 // ownTables records which of penstock's own tables exist. It is safe for concurrent use.
 type ownTables struct {
 	mu    sync.Mutex
-	ready map[bool]bool // ready[true] if the tables exist and sources share them, ready[false] if no sources share them
+	ready map[bool]bool // ready[true]: the tables exist and sources share them; ready[false]: the tables exist and no sources share them
 }
 
 // The method known reports whether the tables for the source are known to exist.
@@ -86,8 +86,8 @@ type lack struct {
 	columns []arrow.Field
 }
 
-// lackingOwn finds the missing tables and columns of penstock's own tables. It returns an error if the tables of the
-// schema cannot hold rows of the given source: see [load.CheckSharing].
+// lackingOwn finds out which of penstock's own tables are missing or lack columns. It returns an error if the tables of
+// the schema cannot hold rows of the given source: see [load.CheckSharing].
 func lackingOwn(ctx context.Context, s *session, schema, source string) (all []lack, err error) {
 	found, err := readObjects(ctx, s, schema, ownNames())
 	if err != nil {

@@ -31,8 +31,8 @@ var (
 	_ load.Surveyor    = (*DB)(nil)
 )
 
-// Open connects to the database. It waits a while for a server that is starting. It creates nothing: only the first
-// commit does. The caller closes the destination.
+// Open connects to the database. It waits a while for a server that is starting. It creates no schema and no table: the
+// first commit creates them. The caller closes the destination.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	o.Schema, o.JSON = cmp.Or(o.Schema, "public"), cmp.Or(o.JSON, "jsonb")
 	if o.JSON != "jsonb" && o.JSON != "json" {

@@ -211,7 +211,7 @@ func prepareShown(ctx context.Context, s *session, name, sql string) (*pgconn.St
 	}
 	switch text := tree.String(); {
 	case text == "":
-		return nil, "", errors.New("the server does not return the statement's parse tree, which penstock needs to check what it calls: run the statement with psql")
+		return nil, "", errors.New("the server does not return the statement's parse tree, which penstock needs to check the functions that the statement calls: run the statement with psql")
 	case !strings.HasPrefix(strings.TrimLeft(text, "( \n"), "{QUERY :commandType 1 ") || strings.Contains(text, ":hasModifyingCTE true"):
 		return nil, "", errElsewhere
 	default:
@@ -231,7 +231,7 @@ func deallocateQuery(s *session) {
 	}
 }
 
-// references has the OIDs of the objects to which a parse tree refers.
+// references holds the OIDs of the objects to which a parse tree refers.
 type references struct{ functions, operators, types, relations []string }
 
 // reference matches a field of a parse tree with an OID or a list of OIDs. It cannot match a text in the tree,
@@ -330,7 +330,6 @@ func checkCalls(ctx context.Context, s *session, schema, tree string) error {
 	return refused
 }
 
-// forbiddenSQL selects the first function of r that a query may not call. These functions are forbidden:
 // forbiddenSQL selects the first function of r that a query may not call. These functions are forbidden:
 //
 //   - functions of roles that are not trusted.

@@ -88,7 +88,7 @@ func commit(t testing.TB, d *DB, run int, from, next state.Cursor) error {
 }
 
 // TestRoundTrips checks the number of requests per commit. After its own commit, a process knows the position, so it
-// does not read it again.
+// does not read the position again.
 func TestRoundTrips(t *testing.T) {
 	server := pgtest.Shared(t)
 	address, asked := counted(t, server.Address())

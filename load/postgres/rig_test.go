@@ -17,7 +17,7 @@ import (
 
 var leads = state.Key{Pipeline: "nightly", Stream: "crm.leads"}
 
-// currentSuffix ends the names of the views of current rows.
+// currentSuffix is the suffix of the names of views that show current rows.
 const currentSuffix = "_current"
 
 // rootTable returns a table of records with the given columns.

@@ -139,7 +139,7 @@ func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schem
 	return batches.Flush()
 }
 
-// passOn returns visit, and records that it was called.
+// passOn returns a function that calls visit, and that records this call.
 func (s *session) passOn(visit func(arrow.RecordBatch) error) func(arrow.RecordBatch) error {
 	return func(b arrow.RecordBatch) error {
 		s.begun = true

@@ -46,8 +46,8 @@ func literals(values []string) string {
 	return strings.Join(out, ", ")
 }
 
-// inSchema returns the condition that the expression namespace is the OID of the schema. In this form, the server can
-// use an index on name and schema.
+// inSchema returns the SQL condition that an expression equals the OID of the schema. In this form, the server can use
+// an index on name and schema.
 func inSchema(namespace, schema string) string {
 	return namespace + " = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = " + literal(schema) + ")"
 }
@@ -173,7 +173,7 @@ func typeOf(sql string) (arrow.DataType, bool) {
 	return sqlmerge.ScalarType(dialect{}, sql, "numeric(%d,%d)")
 }
 
-// Cast implements [sqlmerge.Dialect]. The result is the same as a [codec.Copier] writes.
+// Cast implements [sqlmerge.Dialect]. The result is the same as what a [codec.Copier] writes for the value.
 func (d dialect) Cast(expr string, from, to arrow.DataType) string {
 	if schemas.SameType(from, to) {
 		return expr

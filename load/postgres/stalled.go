@@ -83,7 +83,7 @@ func (p *pool) runningCopies(ctx context.Context, s *session) (map[string]string
 
 // terminateStalled terminates sessions whose COPY has made no progress for [Options].IdleTimeout. It runs when a
 // session has waited too long for a lock. The first call that finds a COPY only notes its progress. A later call
-// compares. So at least two calls are needed before a session is terminated.
+// compares the progress. So at least two calls are needed before a session is terminated.
 func (p *pool) terminateStalled(ctx context.Context) {
 	s, err := p.acquire(ctx)
 	if err != nil {

@@ -113,7 +113,7 @@ func TestStalled(t *testing.T) {
 	require.Empty(t, d.stalled(map[string]string{"2": "q 6"}, at(20)), "the COPY of session 2 was not seen before, so its time starts again")
 }
 
-// In TestKeepalive, a transaction waits for its source for long, and keeps its session alive.
+// In TestKeepalive, a transaction waits a long time for its source, and keeps its session alive.
 func TestKeepalive(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s", IdleTimeout: 3 * time.Second})

@@ -17,9 +17,9 @@ type position struct {
 	sequence, moved int64
 }
 
-// fence runs the statement begin, and locks the stream's row until the transaction ends. If there is no row, fence
-// inserts an empty one. So only one process can make the first commit of a stream. The statements after fence see
-// everything that other processes have committed before. Invariant 13
+// fence runs the SQL that begins the transaction, and locks the stream's row until the transaction ends. If there is no
+// row, fence inserts an empty one. So only one process can make the first commit of a stream. The statements after
+// fence see everything that other processes have committed before. Invariant 13
 func fence(ctx context.Context, s *session, sql dialect, k state.Key, begin string) (p position, err error) {
 	column, owner := "", ""
 	where := "pipeline = " + literal(k.Pipeline) + " AND stream = " + literal(k.Stream)

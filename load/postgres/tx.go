@@ -186,7 +186,7 @@ func (t *transaction) Commit(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", sqlmerge.ErrUnanswered, err)
 }
 
-// withGrace returns a context that ends d after ctx has ended.
+// withGrace returns a context that continues for the time d after ctx has ended.
 func withGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {

@@ -141,7 +141,7 @@ func replaceable(ctx context.Context, s *session, oid string) error {
 	if err != nil || in == nil {
 		return err
 	}
-	return fmt.Errorf("%s depends on it and cannot be recreated as it was: drop it, let the next run widen the column, then create it again", in[0])
+	return fmt.Errorf("%s depends on the column and cannot be recreated: drop that object, let the next run widen the column, then create the object again", in[0])
 }
 
 func readView(ctx context.Context, s *session, oid string) (view, error) {
@@ -192,7 +192,7 @@ func commentsSQL(oid, name string) string {
 }
 
 // fingerprint returns all properties of a view except its definition. When the type of a column has changed, Postgres
-// prints the definition differently, although it has not changed.
+// prints the definition differently, although the view has not changed.
 func fingerprint(ctx context.Context, s *session, oid string) (string, error) {
 	out, err := s.strings(ctx, `SELECT pg_catalog.json_build_array(c.relname, c.relnamespace, c.relowner, c.reloptions, pg_catalog.obj_description(c.oid, 'pg_class'),
 		(SELECT pg_catalog.array_agg(x::text ORDER BY x::text) FROM pg_catalog.unnest(c.relacl) AS x),

@@ -145,7 +145,7 @@ func (dialect) Cast(expr string, from, to arrow.DataType) string {
 	return expr
 }
 
-// padded returns an expression for a number with as many decimal places as the type in the parameter to has.
+// padded returns an expression for a number. The number gets as many decimal places as the target type has.
 func padded(expr string, scale int32, to arrow.DataType) string {
 	d, ok := to.(*arrow.Decimal128Type)
 	if !ok || d.Scale == scale {

@@ -22,7 +22,7 @@ var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES or EXPLAIN i
 // readOnly matches the start of the statements that Query runs. Comments may be before the first word.
 var readOnly = regexp.MustCompile(`(?is)^(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*(?:SELECT|WITH|VALUES|EXPLAIN)\b`)
 
-// noise matches what can hold a semicolon that does not end a statement: texts, quoted names and comments.
+// noise matches the parts of a query in which a semicolon does not end a statement: texts, quoted names and comments.
 var noise = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|` + "`[^`]*`" + `|\[[^\]]*\]|--[^\n]*|/\*.*?(?:\*/|$)`)
 
 // Query implements [load.Querier]. The connection can only read the file, and cannot open another file.

@@ -176,8 +176,8 @@ func (b *backend) Write(ctx context.Context) (sqlmerge.Session, error) {
 	}
 }
 
-// busyTimeout is how long SQLite waits for a lock, in milliseconds. SQLite does not notice while it waits that the
-// context has ended, so Write repeats short attempts.
+// busyTimeout is how long SQLite waits for a lock, in milliseconds. While SQLite waits, it does not notice that the
+// context has ended. So Write repeats short attempts.
 const busyTimeout = "100"
 
 // readTimeout is how long a reader waits for a lock, in milliseconds. A reader waits only while SQLite recovers the

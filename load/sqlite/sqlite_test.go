@@ -72,7 +72,7 @@ func alterByHand(ctx context.Context, s *session, table, column string, to arrow
 		return s.Commit(ctx)
 	}
 	for _, q := range []string{
-		"PRAGMA writable_schema = 1", // SQLite refuses if an earlier case has left a view without its column
+		"PRAGMA writable_schema = 1", // SQLite would refuse the change if an earlier case has left a view of a missing column
 		"DROP INDEX IF EXISTS " + sqlmerge.Ident("_penstock_find_"+table),
 		"ALTER TABLE " + sqlmerge.Ident(table) + " DROP COLUMN " + sqlmerge.Ident(column),
 		"PRAGMA writable_schema = 0",
