@@ -156,8 +156,8 @@ func (f *finder) detectNamed(v jsondoc.Value, path string) bool {
 	return false
 }
 
-// detectList takes the array v if it may hold records. If its objects are the stages of a board, it takes the arrays
-// inside them. Each stage holds an array that is named like the stream's records.
+// detectList takes the array v if it may hold records. If the elements of v are the stages of a board, it takes the
+// arrays inside the stages. Each stage then holds an array that is named like the stream's records.
 func (f *finder) detectList(v jsondoc.Value, path string) bool {
 	if !recordList(f.d, v) {
 		return false

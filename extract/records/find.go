@@ -49,8 +49,8 @@ type Found struct {
 	Above   []jsondoc.Value // objects on the way to the records, from the root; they may hold paging signals
 }
 
-// All yields one place per entry of a map. It stores none of them, because there may be a million entries. //
-// Invariant 6
+// All yields one place per entry of a map. It stores none of them, because there may be a million
+// entries. // Invariant 6
 func (f Found) All(d *jsondoc.Doc) iter.Seq[Place] {
 	return func(yield func(Place) bool) {
 		for _, p := range f.Places {

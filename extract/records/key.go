@@ -16,8 +16,8 @@ const (
 )
 
 // FindKey finds the fields that identify a row. They are present in all rows, never null or empty, and no two different
-// rows share a value. Two fields together are a key only if both are references to other records. The result refuted
-// says why other fields are not the key.
+// rows share a value. Two fields together are a key only if both are references to other records. It also returns the
+// reasons why other fields are not the key.
 func FindKey(s schemas.Stream, rows []Row) (key, refuted []string) {
 	if len(rows) == 0 {
 		return nil, nil

@@ -124,7 +124,8 @@ func KeyOf(record []byte, key string) string {
 	return KeyAmong(ms, key)
 }
 
-// KeyAmong returns the scalar value of a member whose name, or whose column, is key. It returns "" if there is none.
+// KeyAmong returns the scalar value of the member that is named key, or that fills the column key. It returns "" if
+// there is no such member.
 func KeyAmong(ms []jsondoc.Member, key string) string {
 	for _, m := range ms {
 		if m.Name == key {

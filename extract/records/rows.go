@@ -13,7 +13,7 @@ import (
 // which the record was found.
 const ContextKey = "_context"
 
-// Row has the scalars of a record as JSON, by name.
+// Row maps the names of a record's scalar members to their values as JSON.
 type Row map[string]string
 
 // Limits per page: records that are analyzed, distinct member names, bytes of one value. // Invariant 6
@@ -96,10 +96,10 @@ func MemberAt(d *jsondoc.Doc, record jsondoc.Value, name string) jsondoc.Value {
 	return d.Get(d.Get(record, wrapper), inner)
 }
 
-// ContainerKey is the column with the name of the entry of a map in which the record was found.
+// ContainerKey is the column for the name of the map entry in which a record was found.
 const ContainerKey = ContextKey + "__key"
 
-// Records yields the records of p. In an object of records, each comes with its name.
+// Records yields the records of p. If the records are the values of an object, it also yields the name of each record.
 func (p Place) Records(d *jsondoc.Doc) iter.Seq2[[]byte, jsondoc.Value] {
 	return func(yield func([]byte, jsondoc.Value) bool) {
 		some := func(name []byte, v jsondoc.Value) bool { return !d.IsObject(v) || yield(name, v) }

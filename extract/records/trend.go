@@ -48,7 +48,7 @@ func compareJSON(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// Decimal returns the value of a number, also in quotes.
+// Decimal returns the value of a number. The number may be in quotes.
 func Decimal(v string) (*big.Rat, bool) {
 	v = strings.Trim(v, `"`)
 	if v == "" || strings.Trim(v, "-.0123456789") != "" {
