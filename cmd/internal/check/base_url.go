@@ -62,7 +62,7 @@ func answeringBase(ctx context.Context, o *open.Opener, c *config.Config, p conf
 		_, err := probeStream(ctx, o, c, p, s, candidate)
 		e, ok := errors.AsType[*wire.Error](err)
 		switch {
-		case err == nil, ok && own && e.Class == wire.Malformed && e.Status/100 == 2: // the source answers, in a format to be learned later
+		case err == nil, ok && own && e.Class == wire.Malformed && e.Status/100 == 2: // the source answers; its format is found out later
 			return candidate, s.Name
 		case !ok || e.Status == 0:
 			return "", "" // the source does not answer, or the run was stopped

@@ -115,8 +115,8 @@ func Source(ctx context.Context, o *open.Opener, c *config.Config, p config.Pipe
 	return findings
 }
 
-// checkSignIns checks the stored sign-ins of a source. The map broken has the surfaces whose credential does not work:
-// a test request to them would fail.
+// checkSignIns checks the stored sign-ins of a source. It also returns the set of surfaces whose credential does not
+// work, because a test request to these surfaces would fail.
 func checkSignIns(ctx context.Context, o *open.Opener, c *config.Config, source string) (all []Finding, broken map[schemas.Surface]bool) {
 	broken = map[schemas.Surface]bool{}
 	some, err := o.SignIns(c, source)
@@ -147,8 +147,8 @@ func checkSignIns(ctx context.Context, o *open.Opener, c *config.Config, source 
 
 // simplest returns the stream for a test request to a surface: normally the cheapest stream of the catalogue. If the
 // user has set the path of every stream that the pipeline reads from the surface, the server may lack the catalogue's
-// paths. Then simplest returns the cheapest stream of the pipeline, and the result own is true. If there is no stream,
-// ok is false.
+// paths. Then simplest returns the cheapest stream of the pipeline, and its second result is true. The last result is
+// false if there is no such stream.
 func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s config.Stream, own, ok bool) {
 	all := c.Streams
 	carried, err := c.Select(p, nil)
@@ -213,12 +213,12 @@ func probeStream(ctx context.Context, o *open.Opener, c *config.Config, p config
 	return detail, nil
 }
 
-// Destination opens a destination and checks that it can be written. It also reports the members of records
-// that have no column because their stream has reached its column limit.
+// Destination opens a destination and checks that it can be written. It also reports a stream that has reached its
+// column limit if members of its records have no column.
 func Destination(ctx context.Context, o *open.Opener, c *config.Config, d config.Destination) []Finding {
 	part := "destination " + d.Name
 	if d.PerSource() && len(c.Sources) > 0 {
-		d = d.For(c.Sources[0].Name) // the parts of the sources are alike, so only the part of the first source is checked
+		d = d.For(c.Sources[0].Name) // each source has its own part; all parts are alike, so only the first is checked
 	}
 	p, err := o.Kind(c, d)
 	if err == nil && p.Check != nil {
@@ -259,7 +259,8 @@ func surfaceRemedy(err error, stream string) string {
 	return render.Remedy(err, stream)
 }
 
-// checkOverflow returns a finding for each stream in d that has members without a column because of its column limit.
+// checkOverflow returns a finding for each stream that has reached its column limit in d, if members of its records
+// have no column there.
 func checkOverflow(ctx context.Context, o *open.Opener, c *config.Config, d config.Destination, dest load.Destination) []Finding {
 	since, err := history.Overflows(ctx, dest)
 	var all []Finding
@@ -330,7 +331,7 @@ func checkClock(ahead time.Duration) []Finding {
 		way = "ahead of"
 	}
 	return []Finding{{
-		Part: "clock", OK: true, Detail: fmt.Sprintf("this machine's clock is %s %s that of the state database, which schedules, leases and rows use", render.Brief(ahead.Abs()), way),
+		Part: "clock", OK: true, Detail: fmt.Sprintf("this machine's clock is %s %s the clock of the state database; schedules, leases and rows use the database's clock", render.Brief(ahead.Abs()), way),
 		Hint: "set this machine's clock, for instance with NTP: TLS certificates and requests to object stores still depend on it",
 	}}
 }

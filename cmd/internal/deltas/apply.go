@@ -6,8 +6,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Apply reads new events from the inbox, and applies those of streams that have been quiet for a short time. Events
-// that cannot be applied now wait. Apply returns an error only if the inbox cannot be read, or if ctx ends.
+// Apply reads new events from the inbox, and applies the events of each stream for which none has arrived for a short
+// time. Events that cannot be applied yet wait. Apply returns an error only if the inbox cannot be read, or if ctx
+// ends.
 func (d *Deltas) Apply(ctx context.Context) (Report, error) {
 	d.rep = Report{}
 	d.begin(ctx)

@@ -103,7 +103,7 @@ func TestDeltasWrongOrders(t *testing.T) {
 			delete(m.records, 3)
 			m.send(e)
 		},
-		"deletion of a record that never was": func(m *model) { m.send(m.event("deleted", 77)) },
+		"deletion of a record that never existed": func(m *model) { m.send(m.event("deleted", 77)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(5)

@@ -253,8 +253,9 @@ func (x *delta) finish(ctx context.Context) {
 	}
 }
 
-// reshapes reports whether a commit of deltas would have to change a table. A running pass maps records to the tables
-// as it found them. So the pass must make the change itself, or end before the deltas make it. // Invariant 11
+// reshapes reports whether a commit of deltas would have to change a table. A running pass maps its records to the
+// tables as they were when it began. So the pass must make the change itself, or end before the deltas make
+// it. // Invariant 11
 func (x *delta) reshapes(ctx context.Context, positions []*destinationPosition, m *mapped) (bool, error) {
 	for _, p := range positions {
 		tables, err := p.dest.Tables(ctx, x.q.stream.Table.Name)

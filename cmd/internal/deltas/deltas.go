@@ -38,7 +38,7 @@ type Refetcher interface {
 // goroutine, and lives as long as the configuration.
 type Deltas struct {
 	conf   pipeline.Config
-	mu     sync.Mutex // guards what the destinations change concurrently
+	mu     sync.Mutex // guards fields that operations of several destinations change at the same time
 	inbox  *extract.Inbox
 	pace   applyRate
 	fetch  Refetcher
@@ -56,7 +56,7 @@ type Deltas struct {
 	resting map[string]*rest
 	aside   func(ctx context.Context, ordinal int64, reason string) error
 	now     func() time.Time
-	made    time.Time // when this Deltas was created; a previous process may have read newer values than those of events that were received earlier
+	made    time.Time // when this Deltas was created; values of events from before are not used, because another process may have read newer ones
 }
 
 // Config configures a Deltas.
@@ -104,7 +104,7 @@ type Report struct {
 	Lags []time.Duration // for each record that every destination now has: time since its first event was received
 
 	Waiting    int           // waiting records, plus streams in which any record may have changed
-	Oldest     time.Time     // receipt of the oldest waiting event; zero: none waits
+	Oldest     time.Time     // when the oldest waiting event was received; zero if none waits
 	Through    int64         // every event up to this ordinal is applied durably in every destination
 	Refresh    []string      // streams that a normal run should read now; a parent comes before its child streams
 	ApplyAfter time.Duration // call Apply after this time even if no event arrives; 0: only when an event arrives
@@ -203,6 +203,6 @@ type leftBehind struct {
 	lack  map[string]bool // destinations that lack some of the events; until these are read again, nothing is committed there
 }
 
-// minAgain is the minimum of Report.ApplyAfter. Work may have to wait for something else, such as the end of a
-// pass.
+// minAgain is the minimum of Report.ApplyAfter. It limits how often Apply is called while events wait, for example for
+// the end of a pass.
 const minAgain = 100 * time.Millisecond

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// midway calls f at the nth request of a pass, when deltas may commit between the pass's commits.
+// midway calls f at the nth request of a pass, as soon as deltas may commit between two commits of the pass.
 func (r *deltaRig) midway(n int, f func()) {
 	asked := 0
 	r.model.between = func() {

@@ -7,7 +7,7 @@ type applyRate struct {
 	late     time.Duration   // maximum wait after the first waiting event
 	again    []time.Duration // waits before a record is requested again
 	busy     time.Duration   // wait before the next attempt while a pass over the stream is running
-	lockWait time.Duration   // maximum wait for a commit of such a pass
+	lockWait time.Duration   // maximum wait for a commit of the running pass
 	patience time.Duration   // maximum time for an operation of a destination
 	rest     time.Duration   // wait after a failure that concerns more than one record; doubled after each further failure
 	refresh  time.Duration   // minimum time between two whole readings of a stream because of events

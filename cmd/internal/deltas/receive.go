@@ -122,8 +122,8 @@ func (d *Deltas) refresh(q *queue, rep *Report) {
 	}
 }
 
-// Refused says that the readings that [Report].Refresh requested for these streams could not begin, because another run
-// is under way. So they do not count, and the intervals do not grow.
+// Refused reports that the streams could not be read again, although [Report].Refresh requested it, because another run
+// is under way. These attempts do not count, so the intervals do not grow.
 func (d *Deltas) Refused(streams []string) {
 	for _, q := range d.queues {
 		if slices.Contains(streams, q.stream.Name) {

@@ -201,8 +201,8 @@ const (
 	testRounds  = 2
 )
 
-// endpointWide reports whether an error may affect other records too. The error about a key that cannot be part of a
-// request affects only one record.
+// endpointWide reports whether an error may affect other records too. If a key cannot be part of a request, the error
+// affects only that record.
 func endpointWide(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	if ok && e.Class == wire.Refused && e.Attempts == 0 {

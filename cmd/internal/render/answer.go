@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Answer is a table that a verb prints. Its rows do not come directly from a query.
+// Answer is a table that a command prints. Its rows do not come directly from a query.
 type Answer struct {
 	Columns []arrow.Field
 	Rows    [][]any
@@ -82,7 +82,7 @@ func (t Answer) Print(w io.Writer, form Form) error {
 	return p.Close()
 }
 
-// Only returns the answer with only the named columns. It ignores columns that the answer lacks.
+// Only returns a copy of the answer that has only the named columns. It ignores columns that the answer lacks.
 func (t Answer) Only(columns ...string) Answer {
 	var out Answer
 	var from []int

@@ -16,7 +16,7 @@ const maxNotices = 3
 // needs attention.
 func printNotices(w io.Writer, streams []pipeline.StreamReport, verbose bool) {
 	printed := false
-	seen := map[string]bool{} // streams, because several destinations have the same notices
+	seen := map[string]bool{} // streams already handled: their reports for other destinations have the same notices
 	for _, s := range streams {
 		if seen[s.Stream] {
 			continue

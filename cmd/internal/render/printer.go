@@ -32,7 +32,7 @@ const (
 // MaxRows limits the rows that a table shows. The other formats have all rows.
 const MaxRows = 1000
 
-// Printer writes a result, batch by batch. If only w is set, it prints a table.
+// Printer writes a result, batch by batch. If only W is set, it prints a table.
 type Printer struct {
 	W     io.Writer
 	Form  Form

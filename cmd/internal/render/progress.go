@@ -62,7 +62,7 @@ type ProgressOptions struct {
 	Silent bool    // show only the ends of streams, at debug level
 }
 
-// NewProgress starts to show the progress of a run, until close.
+// NewProgress starts to show the progress of a run. Close ends the display.
 func NewProgress(o ProgressOptions) *Progress {
 	p := &Progress{options: o, stop: make(chan struct{}), started: time.Now(), total: o.Total, running: map[string]*reading{}}
 	p.pace = []sample{{at: p.started}}

@@ -77,7 +77,7 @@ func remedy(s pipeline.StreamReport) string {
 	case s.Status == pipeline.StatusLagging:
 		return "the other destinations have the data; `penstock check` shows what is wrong with this one; the next run brings it up to date"
 	}
-	return "fix the cause and run again; the table is as of its last commit"
+	return "fix the cause and run again; the table has not changed since its last commit"
 }
 
 // SourceRemedy returns the hint for an error response of the source.

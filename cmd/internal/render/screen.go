@@ -54,8 +54,8 @@ func (s *Screen) wipe() {
 	}
 }
 
-// Output is where a verb prints its result. It remembers the first write error, so that verbs need not check every line they
-// print. After a write error, the process does not exit with 0. // Invariant 14
+// Output is where a command prints its result. It remembers the first write error, so that commands need not check
+// every line they print. After a write error, the process does not exit with 0. // Invariant 14
 type Output struct {
 	io.Writer
 	Err error

@@ -22,7 +22,7 @@ func Status(w io.Writer, t Answer, now time.Time) {
 	several := slices.ContainsFunc(t.Rows, func(r []any) bool { return text(r, "pipeline") != text(t.Rows[0], "pipeline") })
 	name := func(r []any) string {
 		name := text(r, "stream")
-		for _, of := range []string{"source", "destination"} { // if the streams are in several places
+		for _, of := range []string{"source", "destination"} { // if there are several sources or destinations
 			if at(of) >= 0 && text(r, of) != "" {
 				name = text(r, of) + " " + name
 			}

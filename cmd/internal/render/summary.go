@@ -82,7 +82,7 @@ func Summary(w io.Writer, r pipeline.Report, o SummaryOptions) {
 	}
 }
 
-// printRunError prints the error of the run itself, beyond its streams.
+// printRunError prints the error of the run itself, not the errors of its streams.
 func printRunError(w io.Writer, r pipeline.Report) {
 	fmt.Fprintf(w, "%-11s run %s\n", r.Status, r.Run)
 	for line := range strings.SplitSeq(r.Err.Error(), "\n") {
@@ -111,13 +111,13 @@ func hintsOf(err error) (hints []string) {
 	return []string{h}
 }
 
-// problem is one cause why one or more streams did not complete.
+// problem is one reason why one or more streams did not complete.
 type problem struct {
 	streams []string
 	pipeline.StreamReport
 }
 
-// problems returns the causes why streams did not complete, the worst first.
+// problems returns the reasons why streams did not complete, the worst first.
 func problems(streams []pipeline.StreamReport) []problem {
 	var all []problem
 	at := map[string]int{}

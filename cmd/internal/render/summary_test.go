@@ -22,7 +22,7 @@ func TestSummaryOfManyProblems(t *testing.T) {
 			Stream: name, Status: pipeline.StatusFailed, Err: fmt.Errorf("%s: cause %d", name, n),
 		})
 	}
-	for _, n := range []int{20, 21} { // both streams have the same cause, with the stream's name before it
+	for _, n := range []int{20, 21} { // both errors are the same except for the stream's name at the beginning
 		name := fmt.Sprintf("crm.s%02d", n)
 		r.Streams = append(r.Streams, pipeline.StreamReport{
 			Stream: name, Status: pipeline.StatusHeld, Err: errors.New(name + ": not tried"),

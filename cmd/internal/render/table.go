@@ -17,7 +17,7 @@ type Table struct {
 	rows   [][]string
 }
 
-// NewTable returns an empty table with this header. If a name begins with #, its column has numbers.
+// NewTable returns an empty table with this header. If a name begins with #, its column contains numbers.
 func NewTable(header ...string) *Table {
 	g := &Table{}
 	for _, h := range header {

@@ -123,8 +123,7 @@ func TestReceivedWaitsForNoWorker(t *testing.T) {
 	})
 }
 
-// The records of a run that has ended are written without a deadline. Only while the daemon stops is there a
-// deadline.
+// The records of a run that has ended are written without a deadline. A deadline applies only while the daemon stops.
 func TestOutlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())

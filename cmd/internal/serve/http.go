@@ -40,7 +40,7 @@ func (d *Daemon) answer(ctx context.Context) error {
 	down := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(down)
-		leave() // ends the responses of Handlers.Events, which have no end
+		leave() // ends the responses of Handlers.Events, which would never end by themselves
 		grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerGrace)
 		defer cancel()
 		if s.Shutdown(grace) != nil {
@@ -83,8 +83,8 @@ type Route struct {
 func (d *Daemon) Routes() []Route {
 	h := d.Handlers
 	return []Route{
-		// Load balancers request these paths at an IP address, or at a name that only the local network knows.
-		// The response has nothing that a page of another site could use.
+		// Load balancers request these paths at an IP address, or at a name that only the local network knows. The
+		// response contains nothing that a page of another site could use.
 		{"GET /healthz", h.Health, true},
 		{"GET /readyz", h.Health, true},
 		{"GET /metrics", h.Metrics, false},

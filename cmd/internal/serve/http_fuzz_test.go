@@ -40,8 +40,8 @@ type surface struct {
 	effects atomic.Int64
 }
 
-// visitor is the sender of a request. Each process makes its own tokens and sessions, so no fuzz input contains a
-// valid one.
+// visitor is the sender of a request. Each process makes its own tokens and sessions, so no fuzz input contains a valid
+// token or session.
 type visitor struct {
 	name    string
 	role    access.Role

@@ -10,9 +10,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Hub has the current state of every pipeline and of the streams that are being read, and notifies followers of
-// changes. It has one entry per pipeline, and one per stream of the current or last run. It keeps no history, so
-// its memory does not grow with time. // Invariant 6
+// Hub keeps the current state of every pipeline, and of the streams that are being read. It notifies followers of
+// changes. It has one entry per pipeline, and one per stream of the current or last run. It keeps no history, so its
+// memory does not grow with time. // Invariant 6
 //
 // Hub is safe for concurrent use.
 type Hub struct {
@@ -146,7 +146,8 @@ func (h *Hub) drop(name string) {
 	h.changed(name)
 }
 
-// Changed wakes the followers because a topic has changed that is not a pipeline, for example "webhooks".
+// Changed notifies the followers of a change that concerns no single pipeline. It names a topic, for example
+// "webhooks".
 func (h *Hub) Changed(topic string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Supervisor is the program that has started the daemon, such as systemd, if it expects notifications in the
-// sd_notify protocol. The zero value means that there is no supervisor.
+// Supervisor is the program that has started the daemon, for example systemd. It expects notifications in the sd_notify
+// protocol. The zero value means that there is no supervisor.
 type Supervisor struct {
 	Socket   string        // NOTIFY_SOCKET; a leading @ means an abstract socket
 	Watchdog time.Duration // the supervisor kills the daemon after this time without a notification; 0: never

@@ -52,7 +52,7 @@ type SlotSkipped struct {
 	Due      time.Time
 	Cause    Skip
 	Why      string
-	Count    int // how many skipped slots the notice stands for; Due is the last of them
+	Count    int // number of skipped slots that this notice reports; Due is the last of them
 }
 
 // RunLate reports that a slot's run did not start when it was due, because the daemon was not running or

@@ -28,9 +28,9 @@ type Skip string
 // The causes.
 const (
 	SkipPaused  Skip = state.CausePaused  // a person paused the schedule
-	SkipMadeUp  Skip = "made up"          // the run of a later slot does its work
+	SkipMadeUp  Skip = "made up"          // the run of a later slot does this slot's work
 	SkipLocked  Skip = "locked"           // another process was running the pipeline
-	SkipMissed  Skip = "missed"           // the daemon was not running, and no other run does its work
+	SkipMissed  Skip = "missed"           // the daemon was not running, and no other run does this slot's work
 	SkipOverlap Skip = state.CauseOverlap // the previous run had not ended
 )
 
@@ -93,20 +93,20 @@ type Pipeline struct {
 	// when the whole run has ended.
 	Planned bool
 
-	// Await returns when all work of a run has ended, or ctx has ended. It ends work that no process can do any more. It
-	// may be nil. The daemon calls it if a run of this pipeline cannot begin because a run that another process has begun
-	// is still under way. If that process has ended, perhaps no other process finishes its run.
+	// Await waits until all work of a run has ended, or until ctx ends. It also ends work that no process can do any
+	// more. It may be nil. The daemon calls Await if a run of this pipeline cannot begin, because another process has
+	// begun a run that is still under way. If that process has ended, perhaps no other process finishes that run.
 	Await func(ctx context.Context, run string)
 
 	// Deltas applies the events that have arrived and are ready. It may be nil. The daemon calls it soon after an event
 	// arrives. Calls of Deltas do not overlap each other. Unless Concurrent is set, they do not overlap calls of Run
-	// either. The argument refused has streams that an earlier result listed in [Deltas].Refresh. Their run could not
-	// begin, because another run was under way. The daemon requests their run again.
+	// either. The argument refused lists streams that an earlier result listed in [Deltas].Refresh, but whose run could
+	// not begin because another run was under way. The daemon requests their run again.
 	Deltas     func(ctx context.Context, refused []string) (Deltas, error)
 	Concurrent bool   // Deltas and Run may run at the same time, because they coordinate their commits
 	Close      func() // called after the last call of Deltas; may be nil
 
-	// Hinted has the streams to read when an unverified delivery arrives, by source. Parents come before their
+	// Hinted lists, for each source, the streams to read when an unverified delivery arrives. Parents come before their
 	// children. It is usually empty; see [Daemon.Hinted].
 	Hinted map[string][]string
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sharedJournal is a journal that another process uses too. While other is not "", it is the id of a run that the
-// other process has begun. orphan is a slot whose process was killed.
+// sharedJournal is a journal that another process uses too. The field other is the id of a run that the other process
+// has begun, or "". The field orphan is a slot whose process was killed, or nil.
 type sharedJournal struct {
 	state.Journal
 	mu     sync.Mutex

@@ -32,7 +32,7 @@ type execution struct {
 	log []state.LogLine
 }
 
-// run performs the run. refused means that it could not begin, because another run of the pipeline is under way.
+// run performs the run. It returns true if the run could not begin, because another run of the pipeline is under way.
 func (x *execution) run(ctx context.Context) (refused bool) {
 	if err := x.begun(ctx); err != nil {
 		x.refused(err)
@@ -224,8 +224,8 @@ func (x *execution) settled(ctx context.Context, report pipeline.Report, err err
 // within ten seconds. // Invariant 15
 const recordGrace = time.Second
 
-// outlive returns a context for writing records. It has a deadline only while the daemon stops. Otherwise it
-// waits even for a slow disk, because a slot without a record would be run again. // Invariant 18
+// outlive returns a context for writing records. The context has a deadline only while the daemon stops. Otherwise
+// writing may take as long as a slow disk needs, because a slot without a record would be run again. // Invariant 18
 func outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	return pipeline.WithGrace(ctx, recordGrace)
 }
@@ -241,8 +241,8 @@ func (x *execution) record(r state.RunRecord) state.RunRecord {
 // on, and no other run of the pipeline could begin. If the daemon stops meanwhile, another process ends the record.
 var unwritten = retry.Policy{First: time.Second, Longest: 30 * time.Second}
 
-// write stores the record of the run and that of its slot in one step, and tries again until ctx ends. If another process
-// has taken the slot, write stores only the record of the run.
+// write stores the record of the run and that of its slot in one step. It tries again until it succeeds or ctx ends. If
+// another process has taken the slot, write stores only the record of the run.
 func (x *execution) write(ctx context.Context, r state.RunRecord) {
 	for tries := unwritten.Begin(); x.writeOnce(ctx, r) != nil; {
 		if !tries.Again(ctx) {

@@ -24,7 +24,7 @@ import (
 // Config configures a Daemon.
 type Config struct {
 	Listener  net.Listener // for HTTP; Run closes the listener
-	Hosts     []string     // host names in requests that are allowed besides localhost, see allowHosts
+	Hosts     []string     // host names that requests may use besides localhost, see allowHosts
 	Handlers  Handlers
 	Pipelines []Pipeline
 	Observers []Observer
@@ -73,7 +73,7 @@ var (
 )
 
 // New returns a daemon that does not run yet. Handlers may need the daemon, so the caller may set Daemon.Handlers
-// until it calls Run.
+// afterwards, before it calls Run.
 func New(c Config) *Daemon {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)

@@ -122,8 +122,9 @@ func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 
 // pick selects the slot to run next from waiting, which is sorted, oldest first. With CatchUpAll it selects the oldest
 // slot whose run was interrupted, because no other run can begin before that run has ended. If no run was interrupted,
-// it selects the oldest slot. The other slots are in remaining. Without CatchUpAll it selects the newest slot, whose
-// run does the work of all other slots. The new records of these other slots are in madeUp.
+// it selects the oldest slot. It returns the other slots as its last result. Without CatchUpAll it selects the newest
+// slot, whose run does the work of all other slots. It returns the new records of these other slots as its second
+// result.
 func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, madeUp, remaining []state.SlotRecord) {
 	if p.CatchUp == CatchUpAll {
 		i := max(0, slices.IndexFunc(waiting, func(r state.SlotRecord) bool { return r.Attempts > 0 }))

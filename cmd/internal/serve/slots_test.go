@@ -382,7 +382,7 @@ func TestLocked(t *testing.T) {
 		require.Len(t, all, 1)
 		require.Equal(t, state.SlotSkipped, all[0].State)
 		require.Contains(t, all[0].Why, "held by penstock (pid 7)")
-		require.Equal(t, map[string]int{"locked": 1}, outcomes(r), "it counts once")
+		require.Equal(t, map[string]int{"locked": 1}, outcomes(r), "the skipped slot counts once")
 		r.stop()
 	})
 }

@@ -20,7 +20,7 @@ type worker struct {
 	changed chan struct{} // wakes the worker before the next slot is due
 	events  chan struct{}
 	hints   chan struct{}
-	others  chan string // ids of runs of other processes, because of which a run of this process could not begin
+	others  chan string // ids of runs of other processes that kept a run of this process from beginning
 
 	mu      sync.Mutex
 	p       Pipeline
@@ -161,7 +161,7 @@ func (w *worker) look(ctx context.Context, now time.Time) time.Duration {
 	return max(0, sleep)
 }
 
-// tell logs an error of the journal, once. The next call of look tries again.
+// tell logs an error of the journal, but not the same error twice in a row. The next call of look tries again.
 func (w *worker) tell(err error) {
 	text := ""
 	if err != nil && w.d.ctx.Err() == nil {
@@ -256,7 +256,7 @@ func (w *worker) adopt(ctx context.Context, open []state.SlotRecord) error {
 	return nil
 }
 
-// wait adds a slot to those that wait. The caller must hold w.mu.
+// wait adds a slot to w.waiting. The caller must hold w.mu.
 func (w *worker) wait(r state.SlotRecord) {
 	w.waiting = append(slices.Clone(w.waiting), r) // a copy, because beginSlot keeps a part of the old slice
 	slices.SortStableFunc(w.waiting, func(a, b state.SlotRecord) int { return a.Due.Compare(b.Due) })
@@ -355,9 +355,9 @@ func (w *worker) otherRun(err error) {
 	}
 }
 
-// awaitOthers calls Await for runs of other processes, because of which a run of this process could not begin. It
-// returns when ctx ends. The process that has begun such a run may have ended. Without Await, units that no worker can
-// execute would then block the pipeline for ever. // Invariant 15
+// awaitOthers calls Await for runs of other processes that kept a run of this process from beginning. It returns when
+// ctx ends. The other process may have ended. Without Await, units of its run that no worker can execute would then
+// block the pipeline for ever. // Invariant 15
 func (w *worker) awaitOthers(ctx context.Context) {
 	for {
 		select {
@@ -405,7 +405,7 @@ func (w *worker) orderRefresh(streams []string) {
 	wake(w.changed)
 }
 
-// putOff has the streams whose refresh was refused because another run is under way. Their refresh is requested again
+// putOff holds the streams whose refresh was refused because another run is under way. Their refresh is requested again
 // later, so that no webhook is lost.
 type putOff struct {
 	streams []string

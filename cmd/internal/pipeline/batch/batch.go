@@ -1,4 +1,4 @@
-// Package batch has operations on Arrow batches that the parts of a pipeline share.
+// Package batch contains operations on Arrow batches. Several packages of the pipeline use them.
 package batch
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// Without returns copies of the batches. It leaves out the rows with an ordinal for which omit returns true, in child
-// tables too.
+// Without returns copies of the batches. It leaves out a row, in child tables too, if omit returns true for the row's
+// ordinal.
 func Without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out []transform.TableBatch, err error) {
 	for _, b := range batches {
 		cells, err := rowhash.Columns(b.Batch, []string{schemas.ColOrdinal})
@@ -42,7 +42,7 @@ func Without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out
 	return out, nil
 }
 
-// WithoutRows returns a copy of a batch without the rows that omit selects by their number. The caller releases it.
+// WithoutRows returns a copy of a batch without the rows whose numbers are in omit. The caller releases it.
 func WithoutRows(b arrow.RecordBatch, omit map[int]bool) (arrow.RecordBatch, error) {
 	var parts []arrow.RecordBatch
 	from, n := 0, int(b.NumRows())

@@ -27,7 +27,7 @@ const (
 	bloomMost   = 8 << 20
 )
 
-// NewKeys returns a filter for about as many keys as most says. If most is 0, the number of keys is unknown.
+// NewKeys returns a filter of the right size for the given number of keys. The number 0 means unknown.
 func NewKeys(most int64) *Keys {
 	bytes := min(max(most*bloomBits/8, bloomLeast), bloomMost)
 	if most == 0 {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Locks holds one lock per stream of a pipeline. The runs and the deltas in one process share it. Without a
-// lock, a page that was requested earlier could replace a record that a delta has just committed. Only the holder of
-// a stream's lock commits, and a pass requests its pages after every earlier commit. A pass that is committed in
-// parts releases the lock between two commits: see [Overlay]. Invariant 8
+// Locks holds one lock per stream of a pipeline. The runs and the deltas in one process share these locks. Without a
+// lock, a page that was requested earlier could replace a record that a delta has just committed. Only the holder of a
+// stream's lock commits, and a pass requests its pages after every earlier commit. A pass that is committed in parts
+// releases the lock between two commits: see [Overlay]. Invariant 8
 //
 // The zero value is ready to use; a nil *Locks never blocks.
 type Locks struct {
@@ -102,7 +102,7 @@ func (u *Lock) AllowDeltas(overlays map[string]*Overlay) {
 	u.Release()
 }
 
-// Leave ends a run's passes over the stream. The parameter locked says whether the run holds the lock.
+// Leave ends a run's passes over the stream. If the run holds the lock, Leave also releases it.
 func (u *Lock) Leave(locked bool, now time.Time) {
 	if u == nil {
 		return
@@ -117,7 +117,7 @@ func (u *Lock) Leave(locked bool, now time.Time) {
 }
 
 // Try takes the lock for deltas if it is free. If a running pass releases the lock between its commits, Try waits up to
-// patience for the current commit to end. If no pass is running, overlays is nil.
+// patience for the current commit to end. The returned map is nil if no pass is running.
 func (u *Lock) Try(ctx context.Context, patience time.Duration) (overlays map[string]*Overlay, ok bool) {
 	if u == nil {
 		return nil, true

@@ -37,7 +37,8 @@ type deltaRow struct {
 // maxDeltaRows limits the records of an overlay. Further events wait for the end of the pass. // Invariant 6
 const maxDeltaRows = 50_000
 
-// Follow returns the new cursor if deltas have moved the stored cursor. Otherwise it returns the parameter stored.
+// Follow returns the new cursor if deltas have moved the stored cursor. Otherwise it returns the cursor that was given
+// to it.
 func (l *Overlay) Follow(ctx context.Context, k state.Key, stored state.Cursor) state.Cursor {
 	if l == nil {
 		return stored
@@ -58,7 +59,7 @@ func (l *Overlay) Follow(ctx context.Context, k state.Key, stored state.Cursor) 
 // Open reports whether deltas may still commit. A nil Overlay is not open.
 func (l *Overlay) Open() bool { return l != nil && !l.closed }
 
-// Close ends the use of the overlay, because the destination has dropped out of the pass.
+// Close makes the overlay refuse further deltas. A pass calls it after its destination has dropped out of the pass.
 func (l *Overlay) Close() {
 	if l != nil {
 		l.closed = true
@@ -103,8 +104,8 @@ type Row struct {
 	Event      int64  // ordinal of the event
 }
 
-// New returns the overlay of a destination for a pass whose rows have this stamp. The parameter keys has the keys that
-// the pass has read.
+// New returns the overlay of a destination for a pass whose rows have this stamp. The filter contains the keys that the
+// pass has read.
 func New(dest load.Destination, pass load.Pass, stamp string, keys *Keys) *Overlay {
 	return &Overlay{dest: dest, Pass: pass, stamp: stamp, inPass: keys, known: map[string]*deltaRow{}}
 }

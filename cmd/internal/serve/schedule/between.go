@@ -8,12 +8,12 @@ type Elided struct {
 	Count       int
 }
 
-// mostCounted limits how many slots Between counts one by one. After that many it skips to the last day, and the
-// Count of Elided is too low.
+// mostCounted limits how many slots Between counts one by one. After that number, Between skips to the last day, and
+// Elided.Count is too low.
 const mostCounted = 200_000
 
 // Between returns the slots after start, up to and including end. If there are more than limit slots, Between returns
-// only the last of them. The result earlier is a summary of the other slots.
+// only the last of them, and a summary of the earlier ones.
 func (s Schedule) Between(start, end time.Time, limit int) (earlier Elided, slots []time.Time) {
 	ring, n := make([]time.Time, 0, min(limit, 64)), 0
 	for at := s.Next(start); !at.IsZero() && !at.After(end); at = s.Next(at) {

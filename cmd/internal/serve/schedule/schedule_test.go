@@ -246,7 +246,7 @@ func TestJitter(t *testing.T) {
 		require.True(t, j >= 0 && j < 5*time.Minute)
 		seen[j] = true
 	}
-	require.Greater(t, len(seen), 200, "it is spread")
+	require.Greater(t, len(seen), 200, "the delays differ")
 	require.Equal(t, Jitter("a", at, time.Hour), Jitter("a", at, time.Hour))
 	require.NotEqual(t, Jitter("a", at, time.Hour), Jitter("b", at, time.Hour))
 	require.Zero(t, Jitter("a", at, 0))
