@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// newPair returns a pipeline of many streams into two destinations. The second destination calls at before each
-// operation.
+// newPair returns a pipeline of many streams into two destinations. The second destination calls the given function
+// before each operation.
 func newPair(t *testing.T, at func(op string) error) *rig {
 	lists := map[string]*sourcetest.List{}
 	var streams []schemas.Stream

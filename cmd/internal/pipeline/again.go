@@ -12,8 +12,9 @@ import (
 	"github.com/penstock-data/penstock/extract"
 )
 
-// restart makes a pass begin again at the start of the list if the pass was resumed and failed, at most once per run.
-// The position at which it was resumed may no longer exist. Without restart, every later run would fail there too.
+// restart makes a pass that was resumed and failed begin again at the start of the list. It does so at most once per
+// run. The position at which the pass was resumed may no longer exist. Without a restart, every later run would fail
+// there too.
 func (st *streamRun) restart(p *pass, err error) bool {
 	if !p.resumes || st.restarted || !misplaced(err) {
 		return false
@@ -25,9 +26,9 @@ func (st *streamRun) restart(p *pass, err error) bool {
 	return true
 }
 
-// rekey handles a keyError, and reports whether the destinations of p may start again. An existing table keeps its key.
-// If there is no table, a refuted key is replaced. A key that is only suspicious is used again in a second reading,
-// which decides.
+// rekey handles a keyError, and reports whether the destinations of the pass p may start again. An existing table keeps
+// its key. If there is no table, a refuted key is replaced. If a key is only suspicious, the stream is read again with
+// the same key, and the second reading decides.
 func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error) {
 	e, ok := errors.AsType[*keyError](err)
 	if !ok {
@@ -73,7 +74,7 @@ func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error)
 		}
 		st.known.Convention = c
 	}
-	severity := drift.Warned // only this run has the notice: later runs do not use the hypothesis
+	severity := drift.Warned // only this run reports it: later runs do not use the hypothesis
 	if e.Temporary {
 		st.known.Open, severity = true, drift.Noted
 	}
@@ -94,8 +95,8 @@ func refuted(err error) bool {
 	return ok
 }
 
-// renegotiate probes the endpoint again, at most once per run, if its answers have changed, or if a list that was empty
-// has its first records.
+// renegotiate probes the endpoint again in two cases: its answers have changed, or a list that was empty has its first
+// records. It does so at most once per run.
 func (st *streamRun) renegotiate(ctx context.Context, p *pass, err error) (bool, error) {
 	n, able := st.run.Source.(Negotiator)
 	if st.renegotiated || !able || st.known.Of == "" || !errors.Is(err, extract.ErrShape) && !errors.Is(err, errFirst) {

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Several attempts at a run share one row. The row has the sums over the attempts, and a list of them. A stream has the
-// status of the last attempt that has read it.
+// Several attempts at a run share one row of the table of runs. The row contains the sums over the attempts, and a list
+// of the attempts. A stream has the status of the last attempt that has read it.
 func TestAttemptsAreOneRun(t *testing.T) {
 	items := &sourcetest.List{Records: sourcetest.Records(0, 6), Size: 2, Total: true}
 	other := &sourcetest.List{Records: sourcetest.Records(0, 3), Size: 2, Total: true}

@@ -16,7 +16,7 @@ type Budget struct {
 	size int64
 }
 
-// NewBudget returns a budget of size bytes.
+// NewBudget returns a budget of the given number of bytes.
 func NewBudget(size int64) *Budget {
 	return &Budget{sem: semaphore.NewWeighted(size), size: size}
 }

@@ -69,8 +69,8 @@ func misplaced(err error) bool {
 		errors.Is(err, extract.ErrCursor)
 }
 
-// Permanent reports whether later attempts will also end with err until a person changes something. That is so if the
-// source refused the request or the credential, has no such path, or returned no data. It is also so if penstock
+// Permanent reports whether every later attempt will end with err too, until a person changes something. That is so if
+// the source refused the request or the credential, has no such path, or returned no data. It is also so if penstock
 // refused to send the request.
 func Permanent(err error) bool {
 	if n, ok := errors.AsType[*notTriedError](err); ok {

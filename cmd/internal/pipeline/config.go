@@ -44,7 +44,8 @@ type Config struct {
 	Streams      []schemas.Stream // parents before their children
 	Log          map[string]bool  // streams whose row changes are recorded in _penstock_changes
 
-	// OwnOrigin names the streams that have an origin or a credential of their own, instead of those of their surface.
+	// OwnOrigin names the streams that do not use the origin and the credential of their surface. They have an origin
+	// or a credential of their own.
 	OwnOrigin map[string]bool
 
 	// Origins maps stream names to the origin that each stream is read from. A destination stores the origin with its
@@ -57,7 +58,7 @@ type Config struct {
 
 	// Catalogue contains the streams that request one record of a list, for a Source that implements RecordSource. With
 	// such a stream, penstock can confirm that a missing record is gone and delete its row, even if the list proves
-	// nothing. It may be nil.
+	// nothing. Catalogue may be nil.
 	Catalogue []schemas.Stream
 
 	Workers    int     // streams read concurrently; 0: DefaultWorkers
@@ -66,8 +67,8 @@ type Config struct {
 	GroupBytes int64   // approximate bytes of rows per commit; 0: DefaultGroupBytes
 	GroupRows  int     // rows per commit; up to one page more is possible; 0: a default for destinations that state no preference
 
-	// Keep is how long certificates, and notes about changes of the source, stay in the destinations; 0: forever. The
-	// newest certificate of each stream always stays.
+	// Keep is how long the destinations keep certificates and notes about changes of the source; 0: forever. They
+	// always keep the newest certificate of each stream.
 	Keep time.Duration
 
 	// Locks is shared with the code of this process that commits webhook deltas of the pipeline. It is nil if the
@@ -77,8 +78,8 @@ type Config struct {
 	Options  Options
 	Progress func(Event) // called with each event, from many goroutines; may be nil
 
-	// Forecast returns the expected cost of the run, or nil if it is unknown. Its argument is the first destination,
-	// which stores facts about past runs. Scans of the argument may return only the rows that [load.SurveyedOwn]
+	// Forecast returns the expected cost of the run, or nil if it is unknown. It gets the first destination, which
+	// stores facts about past runs. A scan of this destination may return only the rows that [load.SurveyedOwn]
 	// describes. Forecast itself may be nil.
 	Forecast func(context.Context, load.Destination) *forecast.Forecast
 
@@ -93,7 +94,7 @@ type Config struct {
 // Options change what one run does. The zero value is a scheduled run.
 type Options struct {
 	Full          bool // read every stream from its beginning, ignoring an unfinished pass
-	ConfirmShrink bool // a person confirms deletions that need it: see package proof
+	ConfirmShrink bool // a person has confirmed the deletions that need this: see package proof
 	DryRun        bool // read and map, but write nothing
 
 	Backfill *Backfill // the range to read instead of changes; nil for a scheduled run

@@ -26,7 +26,7 @@ func (st *streamRun) chooseConvention(ctx context.Context) error {
 		if err := st.checkMoved(c); err != nil {
 			return err
 		}
-		if !c.Open || st.known.Of == "" { // an open convention comes from a list that is empty now; then a stored convention says more
+		if !c.Open || st.known.Of == "" { // if the convention is open, the list is empty now, and a stored convention says more
 			st.known.Convention = c
 		}
 	case st.origin.Incremental.Auto && st.known.Undecided() && st.run.Now().Sub(st.known.LearnedAt) >= lookAgain:

@@ -45,7 +45,7 @@ type destinationRun struct {
 	readings           []*rowhash.Digest
 	whole              int    // number of passes from the beginning of the list, including this one
 	longest            int64  // records of the longest whole pass so far
-	steady             bool   // the last whole pass again had as many records as longest, but some of them were new
+	steady             bool   // the last whole pass had as many records as the longest one, but some of them were new
 	over               string // id of the last finished pass that read every record
 	wholeNext          bool   // the next pass reads the whole list
 	incrementalRefuted cursor.Refutation
@@ -58,8 +58,8 @@ type destinationRun struct {
 	tx           load.Tx
 	tried        state.Cursor
 	held         overlay.Withheld
-	learning     string       // the value of memory after the commit
-	rejectsAfter *reject.Open // the value of rejects after the commit
+	learning     string       // the value of the field memory after the commit
+	rejectsAfter *reject.Open // the value of the field rejects after the commit
 }
 
 // passRecord is what one pass did to one destination. Each pass begins with a new one.
@@ -74,10 +74,10 @@ type passRecord struct {
 	found     *findings       // answers about missing rows; nil until they are requested
 
 	counts     Counts
-	sealed     Counts // the part of counts that is committed
+	sealed     Counts // the committed part of the field counts
 	inserted   int64
 	overlooked int64 // rows that earlier incremental passes had missed
-	sealedPast int64 // the part of overlooked that is committed
+	sealedPast int64 // the committed part of the field overlooked
 
 	out     bool   // the destination dropped out of the pass
 	refuted bool   // the pass is contradicted, so the position in the cursor does not change

@@ -56,7 +56,8 @@ next:
 	return "[" + strings.Join(all, ",") + "]"
 }
 
-// Each case has one doubt and is held. The same list without the doubt is proven, and its missing rows are deleted.
+// Each case except the controls has one doubt. The stream is held, unless the total resolves the doubt. Without a
+// doubt, the same list is proven, and its missing rows are deleted.
 func TestDoubtsHoldTheStream(t *testing.T) {
 	for name, tt := range map[string]struct {
 		end    extract.End
@@ -65,13 +66,13 @@ func TestDoubtsHoldTheStream(t *testing.T) {
 		status Status
 		says   string
 	}{
-		"control":                           {extract.End{}, false, Proven, StatusComplete, ""},
-		"control with a total":              {extract.End{}, true, Proven, StatusComplete, ""},
-		"an unexplained signal":             {extract.End{Unexplained: []string{"header X-Next: abc"}}, false, Unproven, StatusPartial, "header X-Next: abc"},
-		"a signal, and a total that is met": {extract.End{Unexplained: []string{"header X-Next: abc"}}, true, Proven, StatusComplete, ""},
-		"a number beyond the total":         {extract.End{Unexplained: []string{"/hits: 63"}}, true, Unproven, StatusPartial, "/hits: 63"},
-		"an incomplete answer":              {extract.End{Incomplete: []string{"/partial: true"}}, true, Unproven, StatusPartial, "/partial: true"},
-		"further pages without records":     {extract.End{OnePageOnly: true, Counted: true}, false, Consistent, StatusPartial, "only the first page ever had records"},
+		"control":                          {extract.End{}, false, Proven, StatusComplete, ""},
+		"control with a total":             {extract.End{}, true, Proven, StatusComplete, ""},
+		"an unexplained signal":            {extract.End{Unexplained: []string{"header X-Next: abc"}}, false, Unproven, StatusPartial, "header X-Next: abc"},
+		"a signal, and the total is right": {extract.End{Unexplained: []string{"header X-Next: abc"}}, true, Proven, StatusComplete, ""},
+		"a number above the total":         {extract.End{Unexplained: []string{"/hits: 63"}}, true, Unproven, StatusPartial, "/hits: 63"},
+		"an incomplete answer":             {extract.End{Incomplete: []string{"/partial: true"}}, true, Unproven, StatusPartial, "/partial: true"},
+		"further pages without records":    {extract.End{OnePageOnly: true, Counted: true}, false, Consistent, StatusPartial, "only the first page ever had records"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: tt.total}
@@ -204,8 +205,8 @@ func TestHalfOfASmallTableIsHeld(t *testing.T) {
 	}
 }
 
-// While a list changes, a reading may return as many records as the total states, but one record twice and another
-// never. So the run reads the list until two readings agree.
+// While a list changes, a reading may return as many records as the total states, although it contains one record twice
+// and lacks another. So the run reads the list until two readings agree.
 func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 	for _, moves := range []int{0, 1, 2, 1000} {
 		r := newReader(t)
@@ -237,7 +238,7 @@ func TestKeylessListThatMovesIsNotProvenByItsCount(t *testing.T) {
 	}
 }
 
-// One wrong answer omits rows of a parent. They are deleted only if a second reading omits them too.
+// One wrong answer omits rows of a parent. These rows are deleted only if a second reading omits them too.
 func TestOneWrongAnswerBelowAParentDeletesNothing(t *testing.T) {
 	e := newEstate(t, 12)
 	e.lists, e.reread = true, 1

@@ -33,7 +33,7 @@ type drifting struct {
 	style  string
 	shift  float64           // probability that the list changes before an answer
 	lived  map[int]bool      // records that existed all the time
-	spoil  func([]int) []int // returns the records of a page that the answer contains; nil: all
+	spoil  func([]int) []int // returns those records of a page that the answer contains; nil: all
 	cut    func() bool
 	masked bool // between two answers, as many records were added as removed, so the total stayed the same
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// allowsDeltas reports whether deltas may commit during the pass. In modes that keep versions they may not, because
-// there a pass can write only one version of each record.
+// allowsDeltas reports whether deltas may commit during the pass. In modes that keep versions, deltas may not commit,
+// because there a pass can write only one version of each record.
 func (p *pass) allowsDeltas() bool {
 	s := p.stream
 	return p.lock.Watched() && p.parts() && s.Table.Mode.Or(schemas.Merge) == schemas.Merge &&
@@ -37,7 +37,7 @@ func (p *pass) hasOverlays() bool { return p.keys != nil }
 
 func (p *pass) releaseLock() {
 	overlays := map[string]*overlay.Overlay{}
-	for _, k := range p.streamRun.destinations { // includes destinations whose pass has ended while others catch up
+	for _, k := range p.streamRun.destinations { // also those that have finished the pass while others catch up
 		if k.overlay.Open() && !k.broken {
 			overlays[k.dest.Name] = k.overlay
 		}
@@ -63,8 +63,8 @@ func (p *pass) retakeLock(ctx context.Context) error {
 	return nil
 }
 
-// follow takes over the cursor that deltas of this process have committed. If another process has moved the cursor,
-// the next commit of k fails. // Invariant 13
+// follow takes the position from the cursor that deltas of this process have committed. If another process has moved
+// the cursor, the next commit of k fails. // Invariant 13
 func (k *destinationRun) follow(ctx context.Context) error {
 	to := k.overlay.Follow(ctx, k.key, k.stored)
 	if to == k.stored {

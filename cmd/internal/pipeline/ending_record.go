@@ -55,8 +55,8 @@ func (e *ending) witnesses() witnesses {
 	}
 }
 
-// shorten leaves out values that equal other members or columns of the certificate. If nothing changes in a
-// destination, certificates are most of what a run adds to it.
+// shorten leaves out values that equal other members or columns of the certificate. A run that changes nothing adds
+// little more than certificates to a destination, so they should be small.
 func (w *witnesses) shorten(run string) {
 	if w.Pass == run {
 		w.Pass = ""
@@ -91,8 +91,8 @@ func (e *ending) writeCertificate(ctx context.Context) error {
 	})
 }
 
-// drifted returns the notices of the pass. It compares the profile of the pass with the stored one only if believed is
-// true. If shut is true, the deletions wait for a person.
+// drifted returns the notices of the pass. The parameter believed says whether to compare the profile of the pass with
+// the stored one. The parameter shut says that the deletions wait for a person.
 func (e *ending) drifted(shut, believed bool) []drift.Notice {
 	p, g := e.p, e.g
 	all := slices.Clone(p.noticed)

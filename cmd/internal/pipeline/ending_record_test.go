@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 )
 
-// If a member of a certificate is left out, its value follows from other members. The certificate of a first pass
-// contains longest with the value 0: without it, the longest pass before would seem to have as many records.
+// If a member of a certificate is left out, its value follows from other members. In the certificate of a first pass,
+// the member longest is 0 and is not left out: without it, a reader would take the number of records of this pass.
 func TestShortCertificate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

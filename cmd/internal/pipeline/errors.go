@@ -96,8 +96,8 @@ func (e *RangeError) Error() string {
 	return e.Stream + ": cannot read a range of it: " + e.Reason
 }
 
-// notTriedError is the error of a stream for which no request was made. It has no Unwrap method, because the refusal
-// concerned another stream.
+// notTriedError is the error of a stream for which no request was made, because requests for other streams of its
+// surface have failed. It has no Unwrap method, because the wrapped error concerns those streams.
 type notTriedError struct {
 	stream string
 	err    error

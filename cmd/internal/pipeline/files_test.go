@@ -107,7 +107,7 @@ func TestOrphansAreRemoved(t *testing.T) {
 	require.EqualValues(t, 1, child.Counts.Deleted)
 	require.NoFileExists(t, orphan)
 	require.NoFileExists(t, half)
-	require.Len(t, kept(t, dir), 5, "the file that parent 1 had before is gone, that of parent 2 is not")
+	require.Len(t, kept(t, dir), 5, "the earlier file of parent 1 is removed, the earlier file of parent 2 is kept")
 	e.named(dir)
 }
 

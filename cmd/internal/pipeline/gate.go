@@ -16,7 +16,7 @@ const refusals = 3
 // surfaceGate keeps a run from requesting every stream of a surface that refuses the credential or cannot be reached.
 type surfaceGate struct {
 	surface schemas.Surface
-	need    int // after so many refusals, the surface is not requested any more
+	need    int // after this many refusals, the run stops requesting the surface
 
 	mu      sync.Mutex
 	open    bool // the surface has answered, so later errors are not due to the credential
@@ -29,8 +29,8 @@ type surfaceGate struct {
 	missed  error
 }
 
-// newGates returns one gate for each surface. Streams in the map apart have no gate, because they use an origin or a
-// credential of their own.
+// newGates returns one gate for each surface. The streams in the parameter apart have no gate, because they use an
+// origin or a credential of their own.
 func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surface]*surfaceGate {
 	gates := map[schemas.Surface]*surfaceGate{}
 	for _, s := range streams {

@@ -412,10 +412,10 @@ func (r *editedRig) traits() string {
 // TestEditedLists generates lists whose records are edited while they are read. Either probes find out how to read a
 // list, or a user configures it, correctly or not.
 //
-// After a list has stopped changing, two more runs load every change that incremental passes can find. With auto,
-// these are the changes that were committed within the lookback and updated the time of change. A week later, a whole
-// pass loads the other changes and reports that incremental passes miss changes. From then on every run reads the
-// whole list.
+// After a list has stopped changing, two more runs load every change that incremental passes can find. If incremental
+// is auto, these are the changes that were committed within the lookback and updated the time of change. A week later,
+// a whole pass loads the other changes and reports that incremental passes miss changes. From then on every run reads
+// the whole list.
 func TestEditedLists(t *testing.T) {
 	found, refuted, seeds := 0, 0, sourcetest.Trials(25)
 	for seed := range seeds {
@@ -472,5 +472,5 @@ func TestEditedLists(t *testing.T) {
 			require.GreaterOrEqual(t, rep.Counts.Fetched, int64(len(e.truth())), "seed %d: %s: every run reads the whole list: %+v", seed, r.traits(), rep)
 		}
 	}
-	t.Logf("of %d lists, %d were read incrementally in the end, and of %d a whole pass has found that this misses changes", seeds, found, refuted)
+	t.Logf("of %d lists, %d were read incrementally in the end; for %d, a whole pass found that incremental passes miss changes", seeds, found, refuted)
 }

@@ -316,7 +316,7 @@ func TestIncrementalIsGivenUp(t *testing.T) {
 	}
 }
 
-// The list of a stream without a key is always read whole, because rows that a pass lacks count as gone.
+// The list of a stream without a key is always read whole, because each row that is missing from a pass counts as gone.
 func TestIncrementalNeedsAKey(t *testing.T) {
 	m := atRest(false)
 	r := newMoving(t, m, sinceFilter)
@@ -416,8 +416,8 @@ func TestIncrementalAutoWaits(t *testing.T) {
 	}
 }
 
-// A change is committed late, so pages of known records come before it. A pass ends where the times of change show
-// that the rest is known, not at the first known record.
+// A change is committed late, so pages of known records come before it. A pass does not end at the first known record.
+// It ends where the times of change show that all further records are known.
 func TestIncrementalEndsByTime(t *testing.T) {
 	m := atRest(true)
 	r := newMoving(t, m, schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Lookback: 10 * time.Minute})

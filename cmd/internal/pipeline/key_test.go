@@ -34,8 +34,8 @@ type server struct {
 	one     sync.Mutex
 }
 
-// serveAPI serves answers by path. The parameter known has streams of the catalogue that the pipeline does not select,
-// such as parents.
+// serveAPI serves answers by path. The parameter known contains streams of the catalogue that the pipeline does not
+// select, such as parents.
 func serveAPI(t *testing.T, answers map[string]http.HandlerFunc, known []schemas.Stream, selected ...schemas.Stream) *server {
 	t.Helper()
 	s := &server{streams: slices.Concat(known, selected)}
@@ -199,8 +199,8 @@ func TestKeyIsRefutedByRecords(t *testing.T) {
 		{"two records with the same name, and no key in the catalogue", own(endpoint("x.shops", "GET", "/api/shops")), alike(5, 55), nil, 60},
 		{"names that differ, and no key in the catalogue", own(endpoint("x.shops", "GET", "/api/shops")), alike(), nil, 60},
 		{"codes, and no key in the catalogue", own(endpoint("x.shops", "GET", "/api/shops")), manyOf(60, func(i int) any { return m{"code": fmt.Sprint("S", i), "city": i} }), []string{"code"}, 60},
-		{"two codes alike, and no key in the catalogue", own(endpoint("x.shops", "GET", "/api/shops")), manyOf(60, func(i int) any { return m{"code": fmt.Sprint("S", max(i, 1)), "city": i} }), nil, 60},
-		{"two codes alike late, and no key in the catalogue", own(endpoint("x.shops", "GET", "/api/shops")), manyOf(60, func(i int) any { return m{"code": fmt.Sprint("S", min(i, 58)), "city": i} }), nil, 60},
+		{"two equal codes, and no key in the catalogue", own(endpoint("x.shops", "GET", "/api/shops")), manyOf(60, func(i int) any { return m{"code": fmt.Sprint("S", max(i, 1)), "city": i} }), nil, 60},
+		{"two equal codes at the end, and no key in the catalogue", own(endpoint("x.shops", "GET", "/api/shops")), manyOf(60, func(i int) any { return m{"code": fmt.Sprint("S", min(i, 58)), "city": i} }), nil, 60},
 		{"ids of two languages", endpoint("x.shops", "GET", "/api/shops", "id"),
 			manyOf(60, func(i int) any {
 				return m{"id": i / 2, "lang": []string{"de", "en"}[i%2], "text": fmt.Sprint("t", i)}
@@ -221,7 +221,7 @@ func TestKeyIsRefutedByRecords(t *testing.T) {
 				require.Equal(t, StatusComplete, got.Status, "%v", got.Err)
 			}
 			noticed := slices.ContainsFunc(got.Notices, func(n drift.Notice) bool { return n.Kind == drift.NoticeKey && strings.Contains(n.Reason, "the key") })
-			changed := len(tt.stream.Key) > 0 && !slices.Equal(tt.key, tt.stream.Key) || strings.HasPrefix(tt.name, "two codes alike late")
+			changed := len(tt.stream.Key) > 0 && !slices.Equal(tt.key, tt.stream.Key) || strings.HasPrefix(tt.name, "two equal codes at the end")
 			require.Equal(t, changed, noticed, "%v", got.Notices)
 
 			rep = s.again()
@@ -459,10 +459,10 @@ func TestParentsThatTheServerIgnores(t *testing.T) {
 		rows     int
 		key      []string
 	}{
-		{"it is read", used, read, 6, []string{"_context__parent", "id"}},
-		{"it is ignored", used, all, 2, []string{"id"}},
+		{"the server reads the parameter", used, read, 6, []string{"_context__parent", "id"}},
+		{"the server ignores the parameter", used, all, 2, []string{"id"}},
 		{"no parent has a value", unused, all, 2, []string{"id"}},
-		{"no parent has a value, and the list needs one", unused, read, 0, nil},
+		{"no parent has a value, and the server requires one", unused, read, 0, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			meetings, kinds := kindsOf()
@@ -532,8 +532,7 @@ func TestParentThatTheRouteRefuses(t *testing.T) {
 	}
 }
 
-// The parent stream is not selected, but its list is read for the child stream. That reading decides about the
-// verdict.
+// The parent stream is not selected, but its list is read for the child stream. That reading decides the verdict.
 func TestChildSelectedWithoutItsParent(t *testing.T) {
 	parent := endpoint("x.shelves", "GET", "/api/shelves", "id")
 	child := endpoint("x.books", "GET", "/api/shelves/{id}/books", "id")

@@ -22,8 +22,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// flaky is a destination that calls its field at before each operation and after each commit. If at returns an error
-// after a commit, the answer of the commit is lost.
+// flaky is a destination that calls a function, its field at, before each operation and after each commit. If the
+// function returns an error after a commit, the answer of the commit is lost.
 type flaky struct {
 	load.Destination
 	at func(op string) error
@@ -230,7 +230,7 @@ func TestAllOfThreeFail(t *testing.T) {
 	}
 	rep, err := x.run(context.Background())
 	require.NoError(t, err)
-	require.Equal(t, 1, rep.ExitCode(), "no destination has more than another")
+	require.Equal(t, 1, rep.ExitCode(), "no destination has loaded more than another")
 	for _, s := range rep.Streams {
 		require.Equal(t, StatusFailed, s.Status)
 	}
@@ -311,8 +311,8 @@ func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 	}
 }
 
-// Two destinations are at the same page of different passes. They must not share a pass: the destination that has
-// finished an earlier pass keeps the versions from that pass.
+// Two destinations are at the same page of different passes. They must not share a pass, because the destination that
+// has finished an earlier pass keeps the versions of its rows from that pass.
 func TestPassesOfTwoRunsStayApart(t *testing.T) {
 	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 20), Size: 10, Total: true}}, sourcetest.Stream("crm_leads"))
 	r.mode(schemas.History)

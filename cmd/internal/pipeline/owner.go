@@ -28,8 +28,8 @@ func CheckOwner(c load.Claim, k state.Key, stored state.Cursor, at load.StreamSt
 	return err
 }
 
-// displaced returns why the table cannot be the one that the cursor belongs to. It returns "" if the table can be that
-// one. An empty table is accepted if the passes up to the cursor found no records.
+// displaced returns why the table cannot belong to the cursor, or "" if it can. An empty table is accepted if the
+// passes up to the cursor found no records.
 func displaced(p cursor.Position, table string, at load.StreamState) string {
 	last := max(p.Pass, p.TouchedBy, p.LastWhole())
 	some := p.Longest > 0 || p.MidPass()

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A child stream gets the worse of two verdicts: on its parent's last pass in any destination, and on the last pass
-// in the destination of the child stream.
+// A child stream gets the worse of two verdicts. The first is on the last pass over its parent in any destination. The
+// second is on the last pass over its parent in the destination of the child stream.
 func TestParentVerdictByDestination(t *testing.T) {
 	for _, tt := range []struct {
 		name         string

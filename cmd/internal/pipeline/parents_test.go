@@ -37,7 +37,7 @@ type estate struct {
 
 	mu      sync.Mutex
 	parents map[int]int
-	secret  map[int]int // a value that only the answer for a single record shows, by id
+	secret  map[int]int // by id: a value that only a request for this single record shows
 	items   map[int][]int
 	absent  map[int]bool
 	once    map[int]bool
@@ -304,8 +304,8 @@ func TestParentsGoAndComeBack(t *testing.T) {
 	e.equal()
 }
 
-// A row that one parent's answer lacks may have moved to a parent that was not requested. So it is deleted only after
-// all parents were requested.
+// A row that is missing from the answer for one parent may have moved to a parent that was not requested. So it is
+// deleted only after all parents were requested.
 func TestRowsMoveBetweenParents(t *testing.T) {
 	e := newEstate(t, 40)
 	e.reread, e.lists = 1000, true
@@ -344,7 +344,7 @@ func TestPassOfSomeParentsIsInterrupted(t *testing.T) {
 	delete(e.parents, 2)
 	delete(e.parents, 880)
 	e.absent[5] = true
-	e.budget, e.parallel = 300, 16 // with more requests at once, one of the first may be refused
+	e.budget, e.parallel = 300, 16 // with more parallel requests, one of the first requests may be refused
 	_, child := e.sync(Options{})
 	require.NotEqual(t, StatusComplete, child.Status)
 	e.budget = -1

@@ -65,8 +65,8 @@ type group struct {
 	rows    int64
 	size    groupSize
 	held    int64
-	loose   int64 // the part of held that belongs to pages whose records are in no batch yet
-	batched int64 // bytes of the batches that were made since the last settle
+	loose   int64 // the part of the field held for pages whose records are in no batch yet
+	batched int64 // bytes of the batches that were made since the last call of settle
 	spill   bool  // write the group to the transaction now, although the transaction stays open
 
 	next    cursor.Position

@@ -41,8 +41,8 @@ type reader struct {
 	spills bool // each group is written to the transaction as soon as it is complete: see reserve
 }
 
-// open starts the mapper with the tables of the destinations. If settled is true, every destination has tables of this
-// pipeline.
+// open starts the mapper with the tables of the destinations. The parameter settled says that every destination has
+// tables of this pipeline.
 func (rd *reader) open(have []schemas.Table, settled bool) (err error) {
 	p := rd.p
 	rd.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.run.Now().UTC(), Via: p.via()}, have)
@@ -240,9 +240,9 @@ func (rd *reader) hold(cost int64) {
 	rd.group.loose += cost
 }
 
-// settle gives bytes back to the budget when pages have become batches. Batches are often half as large as pages.
-// Without settle, the next pages would have to wait for each commit. In the middle of a page nothing is given back,
-// because the body of the page is still in memory.
+// settle gives bytes back to the budget when pages have become batches. Batches are often half as large as pages. If
+// the bytes were not given back, the next pages would have to wait for each commit. In the middle of a page nothing is
+// given back, because the body of the page is still in memory.
 func (rd *reader) settle() {
 	g := rd.group
 	if rd.inPage {

@@ -74,7 +74,7 @@ func (r *reading) comparesWith() bool {
 	return !f.Resumed && !f.Partial && f.Skipped == 0 && f.Duplicates == 0 && f.Gaps == 0
 }
 
-// twins has the digests of the streams that other streams name as their twins. Its methods may be called
+// twins contains the digests of the streams that other streams name as their twins. Its methods may be called
 // concurrently.
 type twins struct {
 	mu    sync.Mutex

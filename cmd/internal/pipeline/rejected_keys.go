@@ -41,8 +41,8 @@ func (r *rejectedKeys) add(rejects []transform.Reject) {
 }
 
 // sort separates the rows that a sweep has listed as missing into two kinds. The first result is the number of rows
-// whose records arrived but were rejected. The second result has the keys of the other rows. The third is false if sort
-// cannot decide for every row. Invariant 12
+// whose records arrived but were rejected. The second result contains the keys of the other rows. The third result is
+// false if the kind of some row is unknown. Invariant 12
 func (r *rejectedKeys) sort(out load.Outcome) (there int64, others []arrow.RecordBatch, ok bool) {
 	var listed int64
 	for _, b := range out.Keys {

@@ -91,8 +91,8 @@ func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
 		for range 3 {
 			rep := r.must(StatusPartial)
 			require.Equal(t, StatusPartial, rep.Streams[0].Status)
-			require.Equal(t, StatusComplete, rep.Streams[1].Status, "the control")
-			require.Equal(t, Proven, rep.Streams[1].Verdict, "the control")
+			require.Equal(t, StatusComplete, rep.Streams[1].Status, "the other stream")
+			require.Equal(t, Proven, rep.Streams[1].Verdict, "the other stream")
 			require.EqualValues(t, 2, rep.Streams[0].Counts.Rejected)
 			require.Len(t, r.memory.Rows(load.Rejects.Name), 2, "an unchanged source adds nothing")
 			r.restart(nil)
@@ -106,7 +106,7 @@ func TestStreamIsPartialUntilItsRejectsAreResolvedOrAccepted(t *testing.T) {
 		require.Empty(t, r.unresolved())
 		require.Len(t, r.alive("crm_leads"), 9)
 	})
-	t.Run("one of two gone at the source", func(t *testing.T) {
+	t.Run("one of two rejected records is gone at the source", func(t *testing.T) {
 		r, l := fresh()
 		l.Records = append(l.Records[:4:4], l.Records[5:]...)
 		rep := r.must(StatusPartial)
@@ -177,7 +177,7 @@ func nilIfEmpty(rs []sourcetest.Record) []sourcetest.Record {
 	return rs
 }
 
-// The rows of the first part of a resumed pass are unknown if they were unchanged. So a whole pass follows.
+// A resumed pass does not know which unchanged rows its first part has found in the list. So a whole pass follows.
 func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	l := &sourcetest.List{Records: sourcetest.Records(0, 50), Size: 10, Total: true}
 	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
@@ -315,7 +315,7 @@ func TestTombstonesNeedProof(t *testing.T) {
 	}{
 		{"proven by the total", sourcetest.List{Total: true}, gone, StatusComplete, []Verdict{Proven, Proven}, 5},
 		{"proven by the source's second reading", sourcetest.List{End: extract.End{Reread: true}}, gone, StatusComplete, []Verdict{Proven, Proven}, 5},
-		{"proven, but one more came and went between the pages", sourcetest.List{Total: true}, func(l *sourcetest.List) {
+		{"proven, but the second reading has one record less", sourcetest.List{Total: true}, func(l *sourcetest.List) {
 			l.Pages = func(pass int) []sourcetest.Record { return sourcetest.Records(0, 20-pass) }
 		}, StatusPartial, []Verdict{Proven, Proven}, 0},
 		{"proven by a second pass", sourcetest.List{}, gone, StatusComplete, []Verdict{Consistent, Proven}, 5},
@@ -364,8 +364,8 @@ func TestBrakeHoldsUntilConfirmed(t *testing.T) {
 	require.Equal(t, sourcetest.Records(0, 250), r.alive("crm_leads"))
 }
 
-// A list is cut at a round number of records, so each reading returns the same records. The rows of further records are
-// not gone.
+// A list is cut at a round number of records, so each reading returns the same records. The rows of the records after
+// the cut are not gone.
 func TestCutListDeletesNothing(t *testing.T) {
 	l := &sourcetest.List{Records: sourcetest.Records(0, 95), Size: 1000, End: extract.End{Rule: extract.RuleOnePage, Reread: true}}
 	r := newRig(t, map[string]*sourcetest.List{"users_log": l}, sourcetest.Stream("users_log"))
@@ -382,7 +382,7 @@ func TestCutListDeletesNothing(t *testing.T) {
 	r.must(StatusComplete)
 	l.Records, l.End.Round = sourcetest.Records(4, 104), true
 	r.restart(nil)
-	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict, "the list was longer than this")
+	require.Equal(t, Proven, r.must(StatusComplete).Streams[0].Verdict, "the list was longer than 100 records before, so it is not cut at 100")
 	require.Equal(t, sourcetest.Records(4, 104), r.alive("users_log"))
 }
 

@@ -69,8 +69,8 @@ func (p *platform) aliveRows(table string) int {
 	return n
 }
 
-// equal checks that each table of rep has as many live rows as the platform has records. A stream with a time window
-// may have more rows.
+// equal fails the test if a table of rep does not have as many live rows as the platform has records. A stream with a
+// time window may have more rows.
 func (p *platform) equal(rep Report) {
 	p.t.Helper()
 	for i, s := range rep.Streams {
@@ -94,7 +94,8 @@ func (p *platform) again() {
 	p.config.Source = p.Connect()
 }
 
-// falsely counts the rows that are marked as deleted although the platform has their records. // Invariant 12
+// falsely returns the number of rows that are marked as deleted although the platform has their records.
+// Invariant 12
 func (p *platform) falsely(stream, table string) int {
 	p.t.Helper()
 	truth, err := p.Sandbox.Truth(stream)

@@ -32,9 +32,9 @@ func TestServersNeedEachRule(t *testing.T) {
 			fails += without[i].Cause
 			switch {
 			case o.claims() && !without[i].claims():
-				fails += "a list is refused that is read with the rule"
+				fails += "a list that is read with the rule is refused without it"
 			case o.Report.Verdict == Proven && without[i].Report.Verdict == Consistent:
-				fails += "a list is not proven that is proven with the rule"
+				fails += "a list that is proven with the rule is not proven without it"
 			}
 		}
 		require.NotEmpty(t, fails, "without the rule %q nothing fails: %s", n.rule, with)
@@ -128,21 +128,21 @@ var neededBy = []needed{
 	{rule: "unreadable records", about: "a page fails for good", list: func(s *servers.Spec) {
 		s.Faults = []servers.Fault{{Kind: servers.FaultStatus, Run: 2, Row: 23}}
 	}},
-	{rule: "unstored records", about: "a record without an id counts for the total", list: func(s *servers.Spec) {
+	{rule: "unstored records", about: "the total counts a record without an id", list: func(s *servers.Spec) {
 		states(s)
 		s.Records.Odd = servers.OddID
 	}},
 	{rule: "incomplete answer", about: "a third of the records is missing, and the answers say so", list: func(s *servers.Spec) {
 		s.Faults = []servers.Fault{{Kind: servers.FaultPartial, Run: 2, At: "/partial", Value: json.RawMessage(`true`)}}
 	}},
-	{rule: "unexplained signal", about: "the list has grown beyond the last page that the server shows, and says so", list: func(s *servers.Spec) {
+	{rule: "unexplained signal", about: "the list has grown beyond the last page that the server shows, and an answer says so", list: func(s *servers.Spec) {
 		s.Edits.Insert, s.Paging.Deep = 5, 47
 		s.Signals = []servers.Signal{{At: "/umfang", Says: "total", Run: 2}}
 	}},
-	{rule: "usual length", about: "the list is cut at 10 records, and nothing says so", list: func(s *servers.Spec) {
+	{rule: "usual length", about: "the list is cut at 10 records, and no answer says so", list: func(s *servers.Spec) {
 		s.Paging = servers.Paging{Kind: servers.KindCap}
 	}},
-	{rule: "overlapping pages", about: "records without a key move to the next page as others come before them", list: func(s *servers.Spec) {
+	{rule: "overlapping pages", about: "records without a key move to the next page when others are inserted before them", list: func(s *servers.Spec) {
 		byPlaces(s)
 		s.Records.Key = ""
 		s.Moves = []servers.Move{{Run: 1, At: 9, Kind: servers.MoveInsertFirst, Count: 6}}
@@ -156,7 +156,7 @@ var neededBy = []needed{
 		s.Paging, s.Reader.Details = servers.Paging{Kind: servers.KindCap}, true
 	}},
 	{rule: "refuted key", about: "a record takes the id of another one, and the row of its old id is missing", list: func(s *servers.Spec) { s.Edits.Rekey = 1 }},
-	{rule: "duplicates not compared", about: "the same in a list of more records than are compared", list: func(s *servers.Spec) {
+	{rule: "duplicates not compared", about: "the same, in a list with more records than a pass compares", list: func(s *servers.Spec) {
 		s.Paging = servers.Paging{Kind: servers.KindWhole}
 		s.Records.Count, s.Edits.Rekey = 2*fewKeys+101, 1
 	}},
@@ -188,27 +188,27 @@ var neededBy = []needed{
 	{rule: "round size", about: "pages after record 30 are empty", list: func(s *servers.Spec) {
 		s.Paging.Deep = 30
 	}},
-	{rule: "uneven pages", about: "half of a page is missing, and nothing says so", list: halved},
+	{rule: "uneven pages", about: "half of a page is missing, and no answer says so", list: halved},
 	{rule: "pages not shown", about: "the list is cut, and the server refuses every parameter", list: func(s *servers.Spec) {
 		s.Paging, s.Size.Default, s.Unknown = servers.Paging{Kind: servers.KindCap}, 12, servers.UnknownRefuse
 	}},
 	{rule: "earlier reading", about: "a record is in the first reading of a run, and in no later one", list: func(s *servers.Spec) {
 		s.Faults = []servers.Fault{{Kind: servers.FaultLeftOut, Row: 12, Run: 2, From: 6}}
 	}},
-	{rule: "cache", about: "all pages but the first are from a cache, so one record is on none", list: func(s *servers.Spec) {
+	{rule: "cache", about: "all pages but the first are from a cache, so one record is on no page", list: func(s *servers.Spec) {
 		s.Records.Order, s.Edits.Insert = servers.OrderNewest, 1
 		for row := 11; row <= 41; row += 10 {
 			s.Faults = append(s.Faults, servers.Fault{Kind: servers.FaultCached, Run: 2, Row: row})
 		}
 	}},
 
-	{rule: "rows unknown", runs: 3, about: "the second run ends among the details, and the detail of a deleted record is missing", list: func(s *servers.Spec) {
+	{rule: "rows unknown", runs: 3, about: "the second run is cut off while it reads details, and a deleted record has no detail", list: func(s *servers.Spec) {
 		states(s)
 		s.Reader.Details, s.Records.Count, s.Size.Default = true, 500, 100
 		s.Edits = servers.Edits{Delete: 1, Change: 300}
 		s.Faults = []servers.Fault{{Kind: servers.FaultDetail, Run: 2, From: 270}}
 	}},
-	{rule: "rest of a resumed pass", about: "the first run ends in the middle, and a record moves to a page that it has read", list: func(s *servers.Spec) {
+	{rule: "rest of a resumed pass", about: "the first run is cut off, and a record moves to a page that this run has read", list: func(s *servers.Spec) {
 		byPlaces(s)
 		s.Edits.Delete = 1
 		s.Faults = []servers.Fault{{Kind: servers.FaultStatus, Run: 1, Row: 25, From: 6}}
@@ -227,7 +227,7 @@ var neededBy = []needed{
 	{rule: "empty list", about: "all records are gone, and the user confirms it", list: func(s *servers.Spec) {
 		s.Edits.Delete, s.Reader.Confirm = 45, true
 	}},
-	{rule: "not proven", about: "half of a page is missing, and nothing says so", list: halved},
+	{rule: "not proven", about: "half of a page is missing, and no answer says so", list: halved},
 	{rule: "no witness", about: "a deletion shifts a record past the reader, and a new record keeps the total", list: func(s *servers.Spec) {
 		states(s)
 		s.Moves = []servers.Move{deletes(2, 2), inserts(2, 2)}

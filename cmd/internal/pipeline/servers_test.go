@@ -236,7 +236,7 @@ func (o serverOutcome) judge(truth servers.Truth, live, dead map[string]int) (ca
 	case len(twice) > 0, len(wrong) > 0:
 		return "rows are duplicate or not records, " + verdict, detail
 	case len(gone) > 0 && (o.Report.Verdict == Proven || o.Spec.Reader.Since == "" && !o.Spec.Silent()): // an incremental reading does not find deletions
-		return "rows that are gone are alive, " + verdict, detail
+		return "rows of deleted records are alive, " + verdict, detail
 	}
 	return "", detail
 }
@@ -270,8 +270,8 @@ func TestServersThatFailedOnce(t *testing.T) {
 	}
 }
 
-// TestServers checks that each table equals the list, or that the run reports that it does not. If no answer of the
-// server shows that records are missing, the run need not report that. An existing row is never marked as deleted.
+// TestServers checks that each table equals the list, or that the run reports a difference. If no answer of the server
+// shows that records are missing, the run need not report it. An existing row is never marked as deleted.
 // PENSTOCK_TEST_TRIALS (make generated) sets the number of servers.
 func TestServers(t *testing.T) {
 	n := uint64(servedInTheGate)

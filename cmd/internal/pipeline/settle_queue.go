@@ -77,16 +77,16 @@ func (s *slot) finish(destination string, destinations int) {
 	}
 }
 
-// unfinish notes that the commit has failed, so that the stream may be read again for the destination. It does not stop
-// the streams that finish has already let begin.
+// unfinish notes that the commit has failed, so that the stream may be read again for the destination. Streams that
+// have already begun because of the method finish continue.
 func (s *slot) unfinish(destination string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.finished, destination)
 }
 
-// take takes the slot, unless the stream has it. The stream must hold no bytes of the budget: streams with slots may
-// wait for these bytes. // Invariant 15
+// take waits for a worker slot, unless the stream has one. The stream must hold no bytes of the budget: streams with
+// slots may wait for these bytes. // Invariant 15
 func (s *slot) take(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *slot) leave() {
 	}
 }
 
-// count counts the streams that are read.
+// count adds to the number of streams that are being read.
 func (q *settleQueue) count(more int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -77,7 +77,7 @@ func TestSettlementWaitsWithPatience(t *testing.T) {
 	})
 }
 
-// moveCursor commits to a stream as another process does. The function change changes the position.
+// moveCursor changes the stored position of a stream, as another process would.
 func (r *rig) moveCursor(ctx context.Context, stream string, change func(*cursor.Position)) {
 	key := state.Key{Pipeline: "nightly", Stream: stream}
 	at, err := r.memory.Cursor(ctx, key)
@@ -98,8 +98,8 @@ func TestCursorMovesAfterTheSurvey(t *testing.T) {
 		status Status
 		passes int
 	}{
-		"an event":       {func(p *cursor.Position) { p.TouchedBy = "webhook" }, StatusComplete, 2},
-		"another's pass": {func(p *cursor.Position) { p.Pass = "zzzzzzzzzzzz" }, StatusFailed, 1},
+		"an event":                  {func(p *cursor.Position) { p.TouchedBy = "webhook" }, StatusComplete, 2},
+		"a pass of another process": {func(p *cursor.Position) { p.Pass = "zzzzzzzzzzzz" }, StatusFailed, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &sourcetest.List{Records: sourcetest.Records(0, 5), Size: 10, Total: true}

@@ -27,9 +27,9 @@ type StreamCompleter interface {
 // PartSource is implemented by sources that can request only some of a stream's parents, such as
 // *extract.Client.
 type PartSource interface {
-	// PagesOf is like Pages, but requests only the parents for which ask returns true. It calls ask at most once per
-	// parent. The second argument of ask is the number of all parents. A source may also request every parent. Each
-	// page names the parents that were requested.
+	// PagesOf is like Pages, but requests only the parents for which the function ask returns true. The function is
+	// called at most once per parent. Its second argument is the number of all parents. A source may also request every
+	// parent. Each page names the parents that were requested.
 	PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, ask func(p extract.Parent, of int) bool) iter.Seq2[extract.Page, error]
 }
 
@@ -42,8 +42,8 @@ type PassListener interface {
 
 // RecordSource is implemented by sources that can request one record, such as *extract.Client.
 type RecordSource interface {
-	// Record requests one record of s. The map values has the stream's parameters by name, as JSON scalars, for example
-	// {"id":7}. Record returns nil only if the source reports that the record does not exist. Every other answer
-	// without the record is an error.
+	// Record requests one record of s. The parameter values maps the names of the stream's parameters to JSON scalars,
+	// for example {"id":7}. Record returns nil only if the source reports that the record does not exist. Every other
+	// answer without the record is an error.
 	Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error)
 }

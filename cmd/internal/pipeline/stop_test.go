@@ -61,7 +61,8 @@ func TestStopWhileReading(t *testing.T) {
 	}
 }
 
-// A commit that soon ends is finished, and a long one is given up. In both cases the run ends within ten seconds.
+// A commit that takes a short time is finished, and one that takes long is given up. In both cases the run ends within
+// ten seconds.
 func TestStopWhileCommitting(t *testing.T) {
 	for commit, rows := range map[time.Duration]int{3 * time.Second: 10, time.Minute: 0} {
 		t.Run(commit.String(), func(t *testing.T) {

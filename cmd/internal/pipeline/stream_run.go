@@ -78,8 +78,9 @@ func (st *streamRun) setRange() {
 	}
 }
 
-// rules returns a fingerprint of how records become rows. If it changes, the next pass reads the whole list, because
-// an incremental pass would leave out records whose rows must change. It is "" for a list that is always read whole.
+// rules returns a fingerprint of how records become rows. If it changes, the next pass reads the whole list, because an
+// incremental pass would leave out records whose rows must change. The fingerprint is "" for a list that is always read
+// whole.
 func (st *streamRun) rules() string {
 	if !st.stream.Incremental.Set() && !st.stream.Months.Set() {
 		return ""

@@ -19,7 +19,7 @@ import (
 )
 
 // surveyedDestination is a destination whose streams were surveyed when the run began. Its methods answer from the
-// survey for at most surveyAge. For each stream they do so only until a transaction of this process has changed it.
+// survey for at most surveyAge. For a stream that a transaction of this process has changed, they no longer do so.
 type surveyedDestination struct {
 	load.Destination
 	by     load.Surveyor
@@ -34,8 +34,8 @@ type surveyedDestination struct {
 	own map[string]*ownRows // rows of penstock's own tables, by table
 }
 
-// surveyAge is the time for which a survey is used. Other programs may change rows after the survey, and the pass then
-// does not notice it, so a survey is not used for a whole long run.
+// surveyAge is the time for which a survey is used. A pass does not notice rows that other programs change after the
+// survey. So a long run does not use its survey to the end.
 const surveyAge = 5 * time.Minute
 
 // surveyOf returns the survey of a stream, and false if it cannot be used any more.
@@ -57,7 +57,8 @@ func (s *surveyedDestination) leave(k state.Key) {
 }
 
 // survey surveys the streams of the run, in each destination that can do so. If a survey fails, each stream is read in
-// the usual way. The survey comes before the first commit of the run, because it also reads the cursor for that commit.
+// the usual way. The survey comes before the first commit of the run, because that commit uses the cursor that the
+// survey reads.
 func (r *run) survey(ctx context.Context) {
 	if r.Options.DryRun || r.Options.Backfill != nil {
 		return
@@ -130,8 +131,8 @@ func (s *surveyedDestination) StreamState(ctx context.Context, k state.Key, tabl
 	return s.Destination.StreamState(ctx, k, table)
 }
 
-// unchanged returns a transaction that commits the end of a pass without the rows of the stream, if the destination has
-// exactly these rows. Otherwise it returns nil. Then the rows are compared one by one.
+// unchanged returns a transaction that commits the end of a pass, but no rows of the stream. It does so only if the
+// destination already has exactly the rows of the pass. Otherwise it returns nil, and the rows are compared one by one.
 //
 // The survey has read the digest of the table's rows and the stream's cursor in one snapshot. So if the cursor is still
 // the same at the commit, no commit of the stream has changed the rows. If another program has changed or deleted rows

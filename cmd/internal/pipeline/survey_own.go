@@ -39,8 +39,8 @@ var pastColumns = map[string][]string{
 	load.Runs.Name:         {"pipeline", "run", "started_at", "ended_at", "status", "counts"},
 }
 
-// ownTables returns what the survey reads of penstock's own tables. If past is true, it also reads what a forecast
-// needs.
+// ownTables returns what the survey reads of penstock's own tables. If the parameter past is true, the survey also
+// reads what a forecast needs.
 func (s *surveyedDestination) ownTables(past bool) (all []load.SurveyedOwn) {
 	s.own = map[string]*ownRows{
 		load.Conventions.Name: {columns: conventionColumns}, load.Rejects.Name: {columns: reject.OpenColumns()}, load.Parents.Name: {columns: parents.StoredColumns()},
@@ -68,8 +68,8 @@ func (s *surveyedDestination) ownOf(table string) *ownRows {
 	return o
 }
 
-// stored returns the destination for readers of penstock's own tables that need only the rows of the pipeline: see
-// [load.SurveyedOwn].
+// stored returns the destination for a reader of penstock's own tables. The reader must need only the rows of the
+// pipeline: see [load.SurveyedOwn].
 func stored(d load.Destination) load.Destination {
 	if s, ok := d.(*surveyedDestination); ok {
 		return storedOf{s}
@@ -104,9 +104,9 @@ func (s *surveyedDestination) forget(tables ...string) {
 	}
 }
 
-// parentPrints returns the fingerprints of a stream's stored parents; nil for a parent without a fingerprint. It leaves
-// out parents that the pass with the id unsure has written. It returns an empty map if the rows cannot be used, or if
-// the stream was settled since the survey.
+// parentPrints returns the fingerprints of a stream's stored parents; nil for a parent without a fingerprint. The
+// parameter unsure is the id of a pass. Parents that this pass has written are left out. The result is an empty map if
+// the rows cannot be used, or if the stream was settled since the survey.
 func (s *surveyedDestination) parentPrints(k state.Key, unsure string) map[string]any {
 	prints := map[string]any{}
 	o := s.ownOf(load.Parents.Name)

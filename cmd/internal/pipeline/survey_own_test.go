@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// unmoved is a surveyor whose streams have not moved since the survey.
+// unmoved is a surveyor. The cursors of its streams have not moved since the survey.
 type unmoved struct{ load.Surveyor }
 
 func (unmoved) SurveyOf(state.Key) (load.StreamSurvey, bool) { return load.StreamSurvey{}, true }

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// verdicts has the verdicts on the passes of a run. Its methods may be called concurrently.
+// verdicts contains the verdicts on the passes of a run. Its methods may be called concurrently.
 type verdicts struct {
 	mu      sync.Mutex
 	verdict map[string]Verdict    // verdict on the last pass in any destination, by stream
@@ -23,7 +23,7 @@ func newVerdicts() *verdicts {
 // claim is what a pass over a stream proves about the parents of other streams.
 type claim struct {
 	verdict  Verdict
-	doubtful bool // the verdict may be on another list than the one that the children's parents come from
+	doubtful bool // child streams may take their parents from another list than the one of the verdict
 	held     bool
 }
 

@@ -49,9 +49,10 @@ const (
 )
 
 // tolerances are the limits of a normal change from one run to the next. A loss of rows causes a notice only if it
-// exceeds both loss and share. Growth causes a notice only if it exceeds both growth and gained.
+// exceeds two limits, the fields loss and share. Growth causes a notice only if it exceeds the fields growth and
+// gained.
 type tolerances struct {
-	evidence float64 // a field has vanished if at least so many of its values were expected and none arrived
+	evidence float64 // a field has vanished if at least this many of its values were expected and none arrived
 	nulls    float64 // a smaller change of the share of rows with a value causes no notice
 	sigmas   float64 // a change of that share by fewer standard deviations may be chance
 	loss     int64
