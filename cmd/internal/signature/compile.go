@@ -6,7 +6,8 @@ import (
 )
 
 // Compile returns a Verifier that tries schemes in order. Each scheme uses the keys for its algorithm. Compile returns
-// an error if a scheme has no key, or if a secret is empty. This error joins the first error of each scheme.
+// an error if a scheme has no key, or if a secret is empty. If several schemes have errors, the result joins the first
+// error of each.
 func Compile(schemes []Scheme, keys []Key) (*Verifier, error) {
 	v := &Verifier{}
 	v.scratch.New = func() any { return &scratch{} }
@@ -94,9 +95,9 @@ func newSource(f From) source {
 	return s
 }
 
-// read returns the value at the source; "" if there is none. If the source is [Parsed], the value is the argument
-// parsed, which comes from the signature header. The reason is Malformed if a header has several values, or a value
-// that is too long or not printable.
+// read returns the value at the place s; "" if there is none. If the place is [Parsed], the value comes from the
+// signature header, and read returns its parameter parsed. The reason is Malformed if a header has several values, or a
+// value that is too long or not printable.
 func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 	switch {
 	case s.from == Parsed:

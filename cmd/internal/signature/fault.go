@@ -67,7 +67,7 @@ func (c *check) place(key string, f From, parsed bool) {
 	case f.nowhere():
 	case f == Parsed:
 		if !parsed {
-			c.fault(key, "is parsed, but parse does not say where it is")
+			c.fault(key, "is taken from the signature header, but parse does not say where it is")
 		}
 	case header:
 		if !isHeaderName(name) {

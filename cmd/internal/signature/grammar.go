@@ -101,14 +101,14 @@ func (l *learner) pairs(header, value string) []Parse {
 	return all
 }
 
-// pairsOf returns one way for each pair of a signature's key and a time's key. The id has the first other key with "id"
-// in its name.
+// pairsOf returns one way to parse for each pair of keys: the key of a signature and the key of a time. If another key
+// has "id" in its name, the first such key is that of the id.
 func pairsOf(p Parse, sigs, times, keys []string) []Parse {
 	var all []Parse
 	for _, sig := range sigs {
 		for _, ts := range append(slices.Clone(times), "") {
 			if ts == "" && len(times) > 0 {
-				break // not needed: placed removes the key of the time if no time is signed
+				break // not needed: the function placed removes the key of the time if no time is signed
 			}
 			p.Sig, p.TS, p.ID, p.Ignore = []string{sig}, ts, "", nil
 			for _, k := range keys {

@@ -259,8 +259,8 @@ func (l *learner) eventID(s Scheme) From {
 	return None
 }
 
-// identifies reports whether a value may be the id of events: all samples have it, and it is equal only in
-// samples with equal bodies.
+// identifies reports whether a value may be the id of events. All samples must have the value, and only samples with
+// equal bodies may have equal values.
 func (l *learner) identifies(f From) bool {
 	bodies := map[string][]byte{}
 	source := newSource(f)

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mutation alters a delivery, which must then be refused. spoil returns false if the mutation does not apply to
-// the family.
+// mutation alters a delivery, which must then be refused. The function spoil returns false if the mutation does not
+// apply to the family.
 type mutation struct {
 	name  string
 	spoil func(f family, d *Delivery) bool

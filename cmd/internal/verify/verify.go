@@ -175,8 +175,8 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Result {
 	return out
 }
 
-// read maps the records of the stream, and enters the keys and hashes of their rows in b. It sets the numbers of
-// records in seen.
+// read maps the records of the stream, and enters the keys and hashes of their rows in b. In the result, only the
+// numbers of records are set.
 func (v *verifier) read(ctx context.Context, s schemas.Stream, known []schemas.Table, b *rowhash.File) (seen Result, err error) {
 	m := transform.NewMapper(s, transform.Stamp{Via: "poll"}, known)
 	defer m.Close()

@@ -140,7 +140,7 @@ func TestVerifyWithARequestLimit(t *testing.T) {
 	r := pipelinetest.New(t, lists, streams...)
 	r.Must(pipeline.StatusComplete)
 	rep := verified(r, Options{Requests: 5})
-	require.Equal(t, 75, rep.ExitCode(), "not compared is not equal")
+	require.Equal(t, 75, rep.ExitCode(), "a stream that was not compared does not count as equal")
 	require.Equal(t, 5, rep.Requests)
 	require.Equal(t, []Agreement{Equal, Unchecked, Unchecked}, []Agreement{rep.Streams[0].Agreement, rep.Streams[1].Agreement, rep.Streams[2].Agreement})
 	require.ErrorIs(t, rep.Streams[2].Err, errBudget)
