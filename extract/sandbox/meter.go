@@ -45,8 +45,8 @@ func (c Counting) valid() error {
 	return fmt.Errorf("unknown counting method %q: want sliding, fixed or bucket", c)
 }
 
-// window accepts a request if fewer requests than the limit were accepted in the window before it. It stores the times
-// of the newest requests, measured from the start of the server.
+// window accepts a request if fewer requests than the limit were accepted in the time window before it. It stores the
+// times of the newest requests, measured from the start of the server.
 type window struct {
 	moments []time.Duration // a ring buffer
 	oldest  int

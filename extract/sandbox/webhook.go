@@ -13,7 +13,7 @@ import (
 // ErrNoWebhook says that no subscription has this number.
 var ErrNoWebhook = errors.New("no such webhook")
 
-// hub has the subscriptions.
+// hub contains all subscriptions.
 type hub struct {
 	mu     sync.Mutex
 	seed   uint64
@@ -109,8 +109,8 @@ func (h *hub) Deliveries() []Delivery {
 	return all
 }
 
-// Drain also sends the deliveries that faults hold back. It waits until all deliveries and retries have ended, or until
-// ctx ends.
+// Drain waits until all deliveries and retries have ended, or until ctx ends. It also sends the deliveries that faults
+// hold back.
 func (h *hub) Drain(ctx context.Context) error {
 	for _, sub := range h.all() {
 		if err := sub.drain(ctx); err != nil {

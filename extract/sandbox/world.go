@@ -46,8 +46,8 @@ func (w *world) table(name string) *table {
 	return t
 }
 
-// truncate keeps only the first limit rows of each table. References may then point to missing rows, as on real
-// platforms.
+// truncate keeps only the first rows of each table, up to the limit. References may then point to missing rows, as on
+// real platforms.
 func (w *world) truncate(limit int) {
 	for _, t := range w.tables {
 		for limit > 0 && len(t.rows) > limit {

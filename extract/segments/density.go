@@ -1,6 +1,6 @@
 package segments
 
-// recent is the weight of the earlier pages of a segment in its density. The last page has the weight 1.
+// recent is the weight that the earlier pages of a segment have in its density. The last page has the weight 1.
 const recent = 0.75
 
 // density describes some pages of the list: the distance that they cover on the [scale], and their number. Records may
@@ -21,9 +21,9 @@ func (d density) plus(e density) density { return density{d.distance + e.distanc
 // times returns the density with its weight multiplied by f.
 func (d density) times(f float64) density { return density{f * d.distance, f * d.pages} }
 
-// measure adds a page to the density of a segment, and to the density of the list. The argument after is the key of the
-// record before the page, or "" if the page is the answer to a guess. Such a page often begins after a part without
-// records. So it counts half for the segment, and for the list only if it is the first page that is measured.
+// measure adds a page to the density of a segment, and to the density of the list. The parameter after is the key of
+// the record before the page, or "" if the page is the answer to a guess. Such a page often begins after a part without
+// records. So it counts half for the segment. It counts for the list only if it is the first page that is measured.
 func (p *Plan) measure(d density, after string, keys []string) density {
 	begin := keys[0]
 	n := float64(len(keys) - 1)

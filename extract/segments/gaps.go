@@ -44,7 +44,7 @@ func (g gap) rounds(n int) float64 {
 	return (g.pages-1)/float64(n+1) + 1
 }
 
-// survey has what is known about the list after the position of the pass.
+// survey contains what is known about the list after the position of the pass.
 type survey struct {
 	gaps    []gap
 	ready   []ready
@@ -60,8 +60,8 @@ type ready struct {
 	pages float64
 }
 
-// survey goes through the segments and gaps after the position of the pass. It plans requests only for the first window
-// pages.
+// survey goes through the segments and gaps after the position of the pass. The parameter window is the number of pages
+// for which it plans requests.
 func (p *Plan) survey(window float64) (v survey) {
 	x, near, ahead, met, guessed := p.x, p.near, 0.0, p.wanted[p.key] != nil, false
 	if !met {
@@ -114,7 +114,7 @@ func (p *Plan) survey(window float64) (v survey) {
 	return v
 }
 
-// last returns the gap after the last segment. Only the first room pages of this gap may be requested.
+// last returns the gap after the last segment. The parameter room is how many pages of this gap may be requested.
 func (p *Plan) last(x uint64, span, ahead, room float64) gap {
 	g := gap{from: x, to: x, span: span, before: ahead + float64(p.pages), end: endless}
 	if x >= p.end || room <= 0 {

@@ -19,7 +19,7 @@ const leastKeys = 5
 type scale struct {
 	form   form
 	origin uint64 // number of the first key
-	falls  bool   // the list has the largest key first
+	falls  bool   // the list begins with the largest key
 }
 
 // form is one way to write keys, such as whole numbers or UUIDs. It relates each key to a number.
@@ -89,7 +89,7 @@ func (s *scale) key(x uint64) (key string, ok bool) {
 	return s.form.key(s.origin + x)
 }
 
-// before reports whether the list has key a before key b. Both keys must have a place.
+// before reports whether key a comes before key b in the list. Both keys must have a place.
 func (s *scale) before(a, b string) bool {
 	x, _ := s.place(a)
 	y, _ := s.place(b)

@@ -75,7 +75,8 @@ func (p *Plan) Skip() { p.key = "" }
 
 // Passed notes the next page that the pass reads, with the keys of its records. The argument left is how many records
 // come after the page, or negative if this is unknown. Passed returns how many of the records the pass must use. The
-// other records are also on a page that was requested in advance. If whole is true, the pass must use all records.
+// other records are also on a page that was requested in advance. If the argument whole is true, the pass must use all
+// records.
 func (p *Plan) Passed(keys []string, left int64, whole bool) (use int) {
 	use = len(keys)
 	if p.off || use == 0 {
@@ -261,8 +262,8 @@ func (p *Plan) overtake(s *segment) {
 	}
 }
 
-// Failed notes that a request has failed. If refused is true, the server has refused the request. Otherwise the request
-// was not sent, or was cancelled.
+// Failed notes that a request has failed. The argument refused is true if the server has refused the request. Otherwise
+// the request was not sent, or was cancelled.
 func (p *Plan) Failed(key string, refused bool) {
 	s := p.wanted[key]
 	if s == nil {

@@ -18,7 +18,7 @@ import (
 // server is a list that changes between two requests. Each record is a number, and write returns its key.
 type server struct {
 	r       *rand.Rand
-	write   func(n uint64) string // only key calls it
+	write   func(n uint64) string // called only by the method key
 	written map[string]uint64
 	falls   bool
 	records []uint64 // in the order of the list
@@ -387,7 +387,7 @@ func TestExtraRequests(t *testing.T) {
 	}
 }
 
-// A total may be too large, because it counts all records although the list is filtered. Then only few requests find no
+// A total may be too large: it may count all records although the list is filtered. Then only few requests find no
 // records.
 func TestTooLargeTotal(t *testing.T) {
 	for _, factor := range []int64{2, 10, 1000} {

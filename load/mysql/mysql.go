@@ -10,8 +10,9 @@
 // changes makes them again. So the rows, the recorded changes of tables and the cursor become durable in one step.
 // Invariants 1, 2, 16
 //
-// A table whose rows the transaction has used cannot be altered in a second session. Then the transaction is rolled
-// back and repeated. The repetition first alters all tables for all of its rows; see [sqlmerge.Store.BeginRepeatable].
+// If the transaction has used the rows of a table, no second session can alter this table. If the table must be
+// altered, the transaction is rolled back and repeated. The repetition first alters all tables as all of its rows need;
+// see [sqlmerge.Store.BeginRepeatable].
 //
 // One process writes at a time. This process holds a lock of the server (GET_LOCK), which the server releases when the
 // session ends. A commit replaces the stream's row in _penstock_state only if the row has not changed. So a process
@@ -35,7 +36,7 @@
 // # Two servers
 //
 // The SQL is what MySQL 8.0.23 and MariaDB 10.6 have in common. Only the name of the collation differs. MySQL cannot
-// read a temporary table twice in one statement. So the merge reads each once: see [sqlmerge.Traits].
+// read a temporary table twice in one statement. So the merge reads each temporary table once: see [sqlmerge.Traits].
 package mysql
 
 import (

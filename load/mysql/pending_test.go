@@ -189,9 +189,9 @@ func TestTableOfOthers(t *testing.T) {
 	require.ErrorIs(t, err, load.ErrForeignChange)
 }
 
-// TestStalledChange stalls a process before each statement that changes a table, with an empty table that an earlier
-// process has left. The server ends the session that writes, and another process commits, as soon as it can. Then the
-// stalled process continues. It must not change what was committed. // Invariants 1, 13
+// TestStalledChange stalls a process before each statement that changes a table. An earlier process has left an empty
+// table. The server ends the session that writes, and another process commits as soon as it can. Then the stalled
+// process continues. It must not change what was committed. // Invariants 1, 13
 func TestStalledChange(t *testing.T) {
 	server := mysqltest.Start(t)
 	for stop := 1; ; stop++ {

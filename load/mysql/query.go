@@ -18,7 +18,7 @@ import (
 var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW, DESCRIBE or EXPLAIN is allowed, and it must not contain INTO")
 
 var (
-	// readOnly matches the start of the statements that Query runs. Noise is already removed.
+	// readOnly matches the start of the statements that Query runs. The text that noise matches was removed before.
 	readOnly = regexp.MustCompile(`(?i)^\s*(?:SELECT|WITH|VALUES|TABLE|SHOW|DESC|DESCRIBE|EXPLAIN)\b`)
 	// into matches the keyword INTO, with which a SELECT can write files and variables.
 	into = regexp.MustCompile(`(?i)\bINTO\b`)

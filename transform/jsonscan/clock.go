@@ -1,14 +1,14 @@
 package jsonscan
 
 // An instant has exactly the form 2006-01-02T15:04:05[.999999](Z|±07:00). A date has the form 2006-01-02. The day must
-// exist in the calendar, in one of the years 1 to 9999. Everything else is text. Examples are an instant without a
-// zone, with more than six decimals, with a leap second, or with a space in place of the T.
+// exist in the calendar, in one of the years 1 to 9999. Everything else is text, for example an instant without a zone,
+// with more than six decimals, with a leap second, or with a space in place of the T.
 const shortestTime = len("2006-01-02T15:04:05Z")
 
 // LongestTime is the length of the longest instant.
 const LongestTime = len("2006-01-02T15:04:05.999999+07:00")
 
-// ParseTime returns the instant that text spells, in microseconds since 1970.
+// ParseTime returns the instant that the text spells, in microseconds since 1970.
 func ParseTime(text []byte) (micros int64, ok bool) {
 	micros, n := TimePrefix(text)
 	return micros, n > 0 && n == len(text)
@@ -78,7 +78,7 @@ func pair(b []byte, i int) int {
 	return int(t)*10 + int(u)
 }
 
-// ParseDate returns the date that text spells, in days since 1970.
+// ParseDate returns the date that the text spells, in days since 1970.
 func ParseDate(text []byte) (days int32, ok bool) {
 	if len(text) != len("2006-01-02") {
 		return 0, false

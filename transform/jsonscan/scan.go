@@ -127,7 +127,7 @@ func unicodeEscape(b []byte, i int) (r rune, n int) {
 	return (r-0xd800)<<10 | (low - 0xdc00) + 0x10000, 12
 }
 
-// hex4 returns the number at i, of four hexadecimal digits. It returns -1 for invalid digits.
+// hex4 returns the number that the four hexadecimal digits at i form. It returns -1 for invalid digits.
 func hex4(b []byte, i int) rune {
 	var r rune
 	for _, c := range b[i : i+4] {
@@ -255,7 +255,7 @@ func Null(b []byte, i int) (end int) {
 	return i + 4
 }
 
-// Bool returns the boolean at i and the position after it. If there is no boolean at i, end is 0.
+// Bool returns the boolean at i and the position after it. If there is no boolean at i, the position is 0.
 func Bool(b []byte, i int) (v bool, end int) {
 	switch binary.LittleEndian.Uint32(b[i:]) {
 	case wordTrue:
