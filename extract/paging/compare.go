@@ -16,9 +16,9 @@ const (
 	OtherRecords
 )
 
-// Compare says how page b differs from page a. If b has some records of a and also other records, Compare returns
-// OtherRecords. Then b may be the next page: if a record is added between two requests, some records of the first page
-// move to the next page.
+// Compare says how a second page differs from a first page. If the second page has some records of the first and also
+// other records, Compare returns OtherRecords. Then it may be the next page of the list: if a record is added between
+// two requests, some records of the first page move to the next page.
 func Compare(a, b Hashes) Likeness {
 	switch {
 	case a.N == b.N && Sum(a.Keys) == Sum(b.Keys):
@@ -36,7 +36,7 @@ func Compare(a, b Hashes) Likeness {
 	return OtherRecords
 }
 
-// shared returns how many hashes of b are also in a. It sorts a copy of the shorter list. // Invariant 6
+// shared counts the hashes of the second list that the first has too. It sorts a copy of the shorter list. // Invariant 6
 func shared(a, b []uint64) (n int) {
 	if len(a) <= len(b) {
 		set := sorted(a)
@@ -75,8 +75,8 @@ func sorted(keys []uint64) []uint64 {
 // differ by chance.
 const LeastRenamed = 5
 
-// Renamed reports whether b has the keys of a, but other content in every record. Then the ids of the source may begin
-// again on each page.
+// Renamed reports whether the second page has the keys of the first page, but other content in every record. Then the
+// ids of the source may begin again on each page.
 func Renamed(a, b Hashes) bool {
 	if b.N < LeastRenamed || len(a.Content) != a.N || len(b.Content) != b.N {
 		return false

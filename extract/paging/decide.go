@@ -109,7 +109,7 @@ func (p *Progress) account(at Position, n int, s Signals) error {
 }
 
 // indexed reports whether s.LastPage is the index of the last page, counted from 0, and not the number of pages. It is
-// the index if so many pages could not hold all records.
+// the index if this number of pages could not hold all records.
 func (p *Progress) indexed(s Signals, n int) bool {
 	step := max(p.Step, int64(n))
 	return p.Zero && step > 0 && s.LastPage*step < s.Total
@@ -190,7 +190,8 @@ func (p *Progress) unsure() bool {
 	return true // the list may have a cursor with another name
 }
 
-// Following returns the position after at. It returns false if only the answer for at shows that position.
+// Following returns the position after the given one. It returns false if only the answer for the given position shows
+// the next one.
 func (p *Progress) Following(at Position) (Position, bool) {
 	return at.pager().Following(at, p)
 }

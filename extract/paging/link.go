@@ -91,7 +91,7 @@ func secretLike(name string) bool {
 		low == "access_token" || low == "auth" || low == "authorization"
 }
 
-// rank returns the position of name among the usual parameters of a link. Unusual parameters come last.
+// rank returns the place of a name among the usual parameters of a link. Unusual parameters come last.
 func rank(name string) int {
 	usual := schemas.Paging().Parameters(schemas.ParamLink)
 	if i := slices.Index(usual, name); i >= 0 {

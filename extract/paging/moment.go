@@ -19,7 +19,7 @@ func (moment) Traits() Traits { return Traits{Computes: true} }
 // Candidates returns the parameters for each time field by which the first page is sorted.
 func (g moment) Candidates(e *evidence) []Candidate { return slices.Concat(g.groups(e)...) }
 
-// Judge rejects a parameter that leads to no other records, or with which paging could lose records unnoticed.
+// Judge rejects a parameter that leads to no other records, and a parameter that could lose records unnoticed.
 func (g moment) Judge(_ context.Context, p *Probe, t Trial) (Verdict, error) {
 	if t.Like != OtherRecords || !g.safe(p, t.Page) {
 		return Rejected, nil
@@ -55,8 +55,8 @@ func (g moment) groups(e *evidence) [][]Candidate {
 	return append(known, others...)
 }
 
-// safe reports whether paging by a time loses no record unnoticed. Either the second page repeats the last
-// record of the first page, or the list states a total, which would show the loss.
+// safe reports whether paging by a time cannot lose records unnoticed. If the second page repeats the last record of
+// the first page, no record is lost between them. If the list states a total, the total would show a loss.
 func (moment) safe(p *Probe, st *Page) bool {
 	if p.First.Signals.Total >= 0 {
 		return true

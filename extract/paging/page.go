@@ -61,8 +61,8 @@ func (g page) Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, er
 	return true, nil
 }
 
-// readsNumber finds out whether the server uses the page number, if page 2 was empty. If it does, the number of the
-// first page, 1 or 0, returns the first page again, or page 1 returns a second page. A server that treats unknown
+// readsNumber is called if page 2 was empty. It finds out whether the server uses the page number at all. If it does,
+// the number 1 or 0 returns the first page again, or the number 1 returns a second page. A server that treats unknown
 // parameters as filters returns no records for any number.
 func (page) readsNumber(ctx context.Context, p *Probe, c Candidate) (bool, error) {
 	for _, number := range []string{"1", "0"} {

@@ -25,8 +25,8 @@ type Pager interface {
 	// Next returns the position after a page. The result ok is false if the page does not show that position.
 	Next(at Position, l Last, p *Progress) (next Position, ok bool)
 
-	// Following returns the position after at. It does not need the page at this position, so both pages can be requested
-	// at the same time.
+	// Following returns the next position. It does not need the page at the current position, so both pages can be
+	// requested at the same time.
 	Following(at Position, p *Progress) (next Position, ok bool)
 
 	// Judge says what the answer to a candidate means.

@@ -66,7 +66,7 @@ func (e *evidence) counted() [][]Candidate {
 	return append(groups, e.others()...)
 }
 
-// others returns the candidates of the pagers with [Traits].Blind that counted does not name.
+// others returns the candidates of the other pagers with [Traits].Blind: all except page, offset and keyset.
 func (e *evidence) others() [][]Candidate {
 	var groups [][]Candidate
 	for _, g := range pagers {

@@ -64,7 +64,7 @@ func linkPosition(name, v string) Position {
 // Query has parameters of a probe.
 type Query map[string]string
 
-// Add adds a parameter, unless it has a value.
+// Add adds a parameter that the query does not have yet. It ignores an empty value.
 func (q Query) Add(name, value string) {
 	if _, ok := q[name]; !ok && value != "" {
 		q[name] = value

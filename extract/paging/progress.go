@@ -22,7 +22,7 @@ type Progress struct {
 	Hint      schemas.Pagination
 	Settled   bool // an earlier run has read the list with Hint
 	Stated    bool // the user configured the paging, so nothing else is tried
-	Announces bool // other lists of this endpoint announce further pages; this list may have some without announcing them
+	Announces bool // other lists of this endpoint announce further pages; this list may have further pages without announcing them
 	Cautious  bool // likely positions are probed even if a wrong one would be noticed later
 	Rows      int64
 
@@ -56,7 +56,7 @@ func (p *Progress) Limit(most int) int64 {
 	return int64(most)
 }
 
-// Named returns the known parameter of a type of paging, or the usual one.
+// Named returns the parameter that is known for one of the types of paging, or else the usual parameter.
 func (p *Progress) Named(usual string, types ...string) string {
 	for _, t := range types {
 		if p.Hint.Type == t && p.Hint.Page != "" {

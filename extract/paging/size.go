@@ -38,8 +38,8 @@ func SizeNames(hint schemas.Pagination, s Signals) []string {
 	return slices.DeleteFunc(all, func(name string) bool { return nestsPage(name, hint.Page) || nestsPage(hint.Page, name) })
 }
 
-// nestsPage reports whether a is a member of b. For example, page[size] is a member of page. A request with both is
-// invalid.
+// nestsPage reports whether the first parameter is a member of the second, as page[size] is a member of page. A request
+// with both is invalid.
 func nestsPage(a, b string) bool {
 	in, _, ok := strings.Cut(a, "[")
 	return ok && in == b

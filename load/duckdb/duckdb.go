@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/load/sqlmerge"
 )
 
-// DB is a destination in a DuckDB file. Its methods are safe for concurrent use. Between the first Apply and the end of
-// a transaction, the first Apply of every other transaction waits.
+// DB is a destination in a DuckDB file. Its methods are safe for concurrent use. While one transaction is between its
+// first Apply and its end, the first Apply of every other transaction waits.
 type DB struct {
 	*sqlmerge.Store
 	o Options

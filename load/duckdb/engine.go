@@ -21,7 +21,7 @@ type engine struct {
 	connector *duckdb.Connector
 	write     *session   // transactions; owns the temporary tables
 	read      *session   // reads during a transaction
-	reader    sync.Mutex // is held while read is used
+	reader    sync.Mutex // locked while the session for reads is in use
 	stage     *session   // views of staged rows
 	stages    int        // number of the last view
 	temp      string

@@ -39,7 +39,7 @@ var leads = schemas.Table{Name: "crm_leads", Key: []string{"id"}, Columns: arrow
 	{Name: schemas.ColOrdinal, Type: schemas.Int64},
 }, nil)}
 
-// leadRows returns n rows of leads. Their names and hashes contain the parameter version.
+// leadRows returns n rows of leads. Their names and hashes contain the given version.
 func leadRows(run, version string, n int) []loadtest.Row {
 	rows := make([]loadtest.Row, n)
 	for i := range rows {

@@ -111,8 +111,8 @@ func TestUnreadableLog(t *testing.T) {
 	recovered(t, file, bytes.Repeat([]byte("no log "), 1000))
 }
 
-// TestLogOfForeignDefault opens a file after a process added a column whose default calls a function, and was killed.
-// Older engines could not replay that log.
+// In TestLogOfForeignDefault, a process adds a column whose default calls a function, and is killed. Then the file is
+// opened. Older engines could not replay its log.
 func TestLogOfForeignDefault(t *testing.T) {
 	for _, change := range []string{
 		"ALTER TABLE crm_leads ADD COLUMN seen TIMESTAMPTZ DEFAULT current_timestamp",

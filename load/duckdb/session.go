@@ -69,8 +69,8 @@ func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schem
 	})
 }
 
-// stream calls the function each with every batch of the result as it arrives. If the result has no rows, it calls the
-// function once, with an empty batch.
+// stream passes each batch of the result to the callback as it arrives. If the result has no rows, the callback gets
+// one empty batch.
 func (s *session) stream(ctx context.Context, query string, each func(arrow.RecordBatch) error) error {
 	r, err := s.arrow.QueryContext(ctx, query)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *session) stream(ctx context.Context, query string, each func(arrow.Reco
 	return emptyBatch(r.Schema(), each)
 }
 
-// emptyBatch calls the function each with a batch without rows.
+// emptyBatch passes a batch without rows to the callback.
 func emptyBatch(schema *arrow.Schema, each func(arrow.RecordBatch) error) error {
 	b := array.NewRecordBuilder(memory.DefaultAllocator, schema)
 	defer b.Release()
@@ -102,8 +102,8 @@ func emptyBatch(schema *arrow.Schema, each func(arrow.RecordBatch) error) error 
 	return each(batch)
 }
 
-// retyped returns b with the types of s. The engine gives its batches other Arrow types with the same layout. The
-// caller releases the result.
+// retyped returns a batch with the column types of a schema. The engine gives its batches other Arrow types with the
+// same layout. The caller releases the result.
 func retyped(b arrow.RecordBatch, s *arrow.Schema) arrow.RecordBatch {
 	columns := make([]arrow.Array, b.NumCols())
 	for i, c := range b.Columns() {

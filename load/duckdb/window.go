@@ -29,7 +29,7 @@ type window struct {
 	changed bool // tables were created or altered since the last checkpoint
 	closed  bool
 
-	replayed int64 // bytes of log that were replayed when the file was attached, since the last checkpoint
+	replayed int64 // bytes of the log that attaching the file has replayed since the last checkpoint, in total
 }
 
 // mode is the purpose for which the file is open. Many processes can read a file at the same time, as long as no
@@ -238,8 +238,8 @@ func (d *DB) detach() {
 	inUse.release(d.o.Path)
 }
 
-// discard closes an engine that no longer works. What the engine has recorded about the keys of unfinished passes is
-// lost; the file is not affected.
+// discard closes an engine that no longer works. The engine held the carried keys of unfinished passes, so they are
+// lost. The file is not affected.
 func (d *DB) discard() {
 	if err := d.window.engine.close(); err != nil {
 		d.o.Log.Warn("close duckdb", "path", d.o.Path, "error", err)

@@ -47,10 +47,10 @@ func TestAgain(t *testing.T) {
 		attempts int
 		took     time.Duration
 	}{
-		"attempts":                          {Policy{First: s, Longest: time.Minute, Attempts: 4}, 4, 7 * s},
-		"the last attempt ends the time":    {Policy{First: s, Longest: time.Minute, Total: 10 * s}, 5, 10 * s},
-		"a negative time allows no waiting": {Policy{First: s, Total: -1}, 1, 0},
-		"no waits":                          {Policy{Attempts: 3}, 3, 0},
+		"attempts":                              {Policy{First: s, Longest: time.Minute, Attempts: 4}, 4, 7 * s},
+		"the total time shortens the last wait": {Policy{First: s, Longest: time.Minute, Total: 10 * s}, 5, 10 * s},
+		"a negative time allows no waiting":     {Policy{First: s, Total: -1}, 1, 0},
+		"no waits":                              {Policy{Attempts: 3}, 3, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Applied records up to which event a stream's webhook events are applied in one destination. It is stored inside the
-// stream's cursor, so that rows and ordinal are committed together. // Invariants 2, 3
+// Applied records how far a stream's webhook events are applied in one destination. It is stored inside the stream's
+// cursor, so that rows and ordinal are committed together. // Invariants 2, 3
 type Applied struct {
 	Through int64     `json:"through"` // every event up to this ordinal is applied, or its record is in Open, or Refresh covers it
 	At      time.Time `json:"at"`      // time of the commit that set Through; no event up to Through was received later
@@ -39,7 +39,7 @@ type Record struct {
 	Gone  bool   `json:"gone,omitempty"` // the event says that the record is gone
 }
 
-// Applied returns up to which event the stream's events are applied.
+// Applied returns how far the stream's events are applied.
 func (p Position) Applied() (a Applied, err error) {
 	if p.Events == "" {
 		return a, nil
@@ -56,7 +56,7 @@ func (a Applied) Knows(ordinal int64, received time.Time) bool {
 	return ordinal <= a.Through && !received.After(a.At)
 }
 
-// WithApplied returns p with a.
+// WithApplied returns the position with the given state of the webhook events.
 func (p Position) WithApplied(a Applied) Position {
 	b, err := json.Marshal(a)
 	if err != nil {
@@ -66,9 +66,9 @@ func (p Position) WithApplied(a Applied) Position {
 	return p
 }
 
-// AfterPass returns the value of a after a pass. The parameter begun is the value of a before the pass. The parameter
-// all says whether the pass read every record, and first says whether it was the first such pass. The parameter changes
-// is the number of rows that the pass has changed.
+// AfterPass returns the state of the webhook events after a pass. The parameter begun is their state before the pass.
+// The other parameters describe the pass: whether it read every record, whether it was the first pass that did so, and
+// how many rows it changed.
 func (a Applied) AfterPass(begun Applied, all, first bool, changes int64) Applied {
 	if all && a.Refresh <= begun.Refresh {
 		a.Refresh = 0
@@ -112,7 +112,7 @@ func WebhooksOf(c state.Cursor) (Webhooks, bool) {
 	return a.Webhooks(), true
 }
 
-// Webhooks returns a for display.
+// Webhooks returns the state of the events for display.
 func (a Applied) Webhooks() Webhooks {
 	return Webhooks{Through: a.Through, Open: len(a.Open), Refresh: a.Refresh > 0, Dead: a.Dead, Announced: a.Announced + a.Fresh, Found: a.Found}
 }

@@ -124,9 +124,9 @@ func (g *Guard) Holds(id Identity) (Identity, bool) {
 	return Identity{}, false
 }
 
-// Check returns the identity of the token text. Its error is [ErrWrong] or [ErrLimited]. After too many wrong
-// tokens from a client, Check compares none of its tokens for a while, not even a correct one. Otherwise an
-// attacker could go on guessing. All unknown clients together have such a limit too.
+// Check returns the identity of the token text. Its error is [ErrWrong] or [ErrLimited]. After too many wrong tokens
+// from a client, Check compares none of the client's tokens for a while, not even a correct one. Otherwise an attacker
+// could go on guessing. All unknown clients together have such a limit too.
 func (g *Guard) Check(r *http.Request, text string) (Identity, error) {
 	now := g.Now()
 	var id Identity
@@ -157,8 +157,8 @@ func (g *Guard) find(text string) (found Identity, ok bool) {
 
 const logEvery = time.Minute
 
-// refused logs and reports a refused token. If the token was not compared, refused only counts it. One log line per
-// minute states the number of such tokens.
+// refused logs and reports a token that was not accepted. A token that was not even compared is only counted. One log
+// line per minute states the number of these tokens.
 func (g *Guard) refused(r *http.Request, why error, now time.Time) {
 	from := From(r)
 	g.Observe(serve.AccessRefused{From: from, Path: r.URL.Path, Why: why.Error(), Limited: errors.Is(why, ErrLimited)})

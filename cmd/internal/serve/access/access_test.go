@@ -175,7 +175,7 @@ func TestOpen(t *testing.T) {
 	for _, field := range forwarding {
 		_, err = g.Program(from("127.0.0.1:1", field, "x"), Metrics)
 		require.ErrorIs(t, err, ErrProxied, field)
-		require.ErrorContains(t, err, "auth: {token:", "it says how to allow it")
+		require.ErrorContains(t, err, "auth: {token:", "the error says how to allow requests through a proxy")
 	}
 }
 

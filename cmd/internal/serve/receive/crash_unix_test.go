@@ -170,7 +170,7 @@ func (s *sender) check(t *testing.T, dir string) {
 			missing++
 		}
 	}
-	require.Zero(t, missing, "acknowledged but missing, of %d", len(s.acked))
+	require.Zero(t, missing, "%d events were acknowledged, and none may be missing", len(s.acked))
 	for id, n := range there {
 		require.Equal(t, 1, n, "%s is there more than once", id)
 	}

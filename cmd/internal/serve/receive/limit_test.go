@@ -65,7 +65,7 @@ func TestTooLarge(t *testing.T) {
 	require.Equal(t, 3, r.verdicts()["main too large"])
 	body := fmt.Sprintf(`{"id":"evt_1","x":%q}`, strings.Repeat("x", MaxBody-21))
 	require.Equal(t, MaxBody, len(body))
-	require.Equal(t, 200, r.deliver(t, body).status, "what just fits")
+	require.Equal(t, 200, r.deliver(t, body).status, "a body of the maximum size is accepted")
 	require.Equal(t, 413, r.deliver(t, body+" ").status)
 	require.EqualValues(t, defaultBudget, r.budget.left, "all memory was given back")
 }
@@ -243,7 +243,7 @@ func TestListenerTotal(t *testing.T) {
 	require.Len(t, open, 20)
 	require.Equal(t, 1, strings.Count(log.String(), "too many are open"), log.String())
 	require.NoError(t, open[7].Close())
-	require.True(t, l.(*listener).enter(netip.MustParseAddr("192.0.2.1")), "one has ended")
+	require.True(t, l.(*listener).enter(netip.MustParseAddr("192.0.2.1")), "a connection was closed, so another one is accepted")
 	require.False(t, l.(*listener).enter(netip.MustParseAddr("192.0.2.2")))
 }
 

@@ -318,7 +318,7 @@ func requireLeft(t *testing.T, d *disk, ids map[string]bool, luck bool) {
 		there[e.ID] = true
 	}
 	for _, id := range slices.Sorted(maps.Keys(ids)) {
-		require.True(t, there[id], "%s was acknowledged", id)
+		require.True(t, there[id], "%s was acknowledged, so it must be in the inbox", id)
 	}
 	require.NoError(t, inbox.Close())
 }

@@ -201,7 +201,7 @@ func TestRepetition(t *testing.T) {
 	require.Equal(t, 200, r.deliver(t, `{"id":"evt_1","type":"b"}`).status)
 	es := r.events(t)
 	require.Len(t, es, 2)
-	require.True(t, es[0].Conflict && es[1].Conflict, "neither is data")
+	require.True(t, es[0].Conflict && es[1].Conflict, "neither of the two events is used as data")
 	require.Equal(t, map[string]int{"main stored": 1, "main duplicate": 99, "main conflict": 1}, r.verdicts())
 }
 
@@ -367,8 +367,8 @@ func TestHints(t *testing.T) {
 	require.EqualValues(t, 1, hints("learning"))
 }
 
-// A stranger sends deliveries while the scheme is not known. They get the same response as real deliveries, and
-// the older of them are dropped first.
+// A stranger sends deliveries while the scheme is not known. They get the same response as real deliveries. Only the
+// newest of them are kept.
 func TestLearningIsBounded(t *testing.T) {
 	r := newRig(t)
 	for n := range 120 {
