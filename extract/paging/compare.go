@@ -36,7 +36,7 @@ func Compare(a, b Hashes) Likeness {
 	return OtherRecords
 }
 
-// shared counts the hashes of the second list that the first has too. It sorts a copy of the shorter list. // Invariant 6
+// shared counts the hashes of b that are also in a. It sorts a copy of the shorter list. // Invariant 6
 func shared(a, b []uint64) (n int) {
 	if len(a) <= len(b) {
 		set := sorted(a)

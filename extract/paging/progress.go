@@ -22,7 +22,7 @@ type Progress struct {
 	Hint      schemas.Pagination
 	Settled   bool // an earlier run has read the list with Hint
 	Stated    bool // the user configured the paging, so nothing else is tried
-	Announces bool // other lists of this endpoint announce further pages; this list may have further pages without announcing them
+	Announces bool // other lists of this endpoint announce further pages, so this list may have more pages even if it announces none
 	Cautious  bool // likely positions are probed even if a wrong one would be noticed later
 	Rows      int64
 
