@@ -141,8 +141,8 @@ func TestLargerLimitChangesOnlyRowsWithRest(t *testing.T) {
 	require.NotEqual(t, hashesOf(small)[1], hashesOf(large)[1])
 }
 
-// A later pass gives each record the same hash and rest, in any order of records. The columns are those of the
-// destination.
+// In any order of records, a later pass gives each record the same hash and the same rest, because the destination
+// already has the columns.
 func TestLimitDoesNotDependOnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		records := rapid.SliceOfN(rapid.Custom(drawWide), 1, 12).Draw(t, "records")
@@ -213,7 +213,7 @@ func lossless(t require.TestingT, s schemas.Stream, records []string, out mapped
 	}
 }
 
-// The source sends ever new names. The number of columns and tables in memory stays limited. // Invariant 6
+// The source keeps sending new member names. The number of columns and tables in memory stays limited. // Invariant 6
 func TestUnlimitedNamesAreBounded(t *testing.T) {
 	for name, member := range map[string]string{
 		"values": `"k%d":1`, "nulls": `"k%d":null`, "objects": `"k%d":{"a":1}`, "lists": `"k%d":[{"a":1}]`, "long": `"k%0300d":1`,
@@ -243,8 +243,8 @@ func TestUnlimitedNamesAreBounded(t *testing.T) {
 	}
 }
 
-// A record that follows a record with a rest is split directly. The hash, rest and rejects of the second record are the
-// same as without the first record.
+// If a record has members beyond the limit, the next record is split directly. The hash, rest and rejects of the next
+// record are the same as without the first record.
 func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := bounded(rapid.IntRange(1, 4).Draw(t, "columns"), 1)
@@ -274,8 +274,8 @@ func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 	})
 }
 
-// A record fits into the columns because a rule drops one of its members. It follows a record with a rest. The hash of
-// the fitting record is the same as without the other record.
+// A record fits into the columns because a rule drops one of its members. It follows a record with members beyond the
+// limit. The hash of the fitting record is the same as without the other record.
 func TestFittingRecordAfterARest(t *testing.T) {
 	s := bounded(2, 1)
 	s.Rules.Masks = masks("secret", "drop")

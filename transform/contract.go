@@ -44,7 +44,7 @@ func (w *work) checkContract() error {
 }
 
 // checkNewTable leaves out all rows of t, or all records if t is the root table. If the contract is frozen, it leaves
-// nothing out, and diff describes the new table.
+// nothing out, and the result describes the new table.
 func (w *work) checkNewTable(t *openBatch) (diff []string) {
 	rows := w.remainingRows(t, nil)
 	if len(rows) == 0 {

@@ -68,10 +68,10 @@ func (m *Mapper) page(p span) (taken int, err error) {
 	return end, nil
 }
 
-// record reads the record at begin into the next row, or rejects it. If the record must wait for the next batch,
-// read.capacity.full is set, and the first result equals begin. Otherwise it is the position after the record or, if
-// the JSON is invalid, the position of the error. The parameter long is true if the page is longer than maxRecord. A
-// record longer than maxRecord is then rejected before it fills the buffers.
+// record reads the record at the position begin into the next row, or rejects it. If the record must wait for the next
+// batch, read.capacity.full is set, and the first result is this position. Otherwise it is the position after the
+// record or, if the JSON is invalid, the position of the error. The parameter long is true if the page is longer than
+// maxRecord. A record longer than maxRecord is then rejected before it fills the buffers.
 func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	r, root, key := &m.read, m.tables.root, &m.tables.key
 	row := root.rows
@@ -122,8 +122,8 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	return end, true
 }
 
-// keep adds row to the root table. All rejects since the checkpoint k belong to values of this row. If the stream has
-// no key, their ID is the hash of the record.
+// keep adds the given row to the root table. All rejects since the checkpoint k belong to values of this row. If the
+// stream has no key, their ID is the hash of the record.
 func (m *Mapper) keep(k checkpoint, row int) {
 	m.own.append(row, m.fetched, &m.read.hash.sum)
 	m.tables.root.rows++

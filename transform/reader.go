@@ -51,7 +51,7 @@ func (r *reader) scalar(i, row int) (end int) {
 	return end
 }
 
-// checkpoint is a state of the reading, to which undo returns.
+// checkpoint is a state of the reader. The method undo() goes back to it.
 type checkpoint struct {
 	changes, rejects, cuts, admitted int
 	stale                            bool
@@ -86,8 +86,8 @@ func (r *reader) overflows() bool {
 	return c.full
 }
 
-// specialValue reads the value of a special field: a volatile field, or one with a rule. Such a field is not hashed
-// as received. The member begins at begin, and its value at i.
+// specialValue reads the value of a special field: a volatile field, or one with a rule. Such a field is not hashed as
+// received. The parameter begin is the position of the member, and i is the position of its value.
 func (r *reader) specialValue(f *field, begin, i, row int) (end int) {
 	if f.void {
 		end, _ = jsonscan.Empty(r.b, i, maxDepth)

@@ -70,7 +70,7 @@ type rejects struct {
 	list   []Reject
 }
 
-// record adds a record that cannot be stored. It is page[begin:end].
+// record adds a reject for a record that cannot be stored. The record is page[begin:end].
 func (x *rejects) record(page []byte, begin, end, code int, ordinal int64, in *recordKey) {
 	raw, hash, note := x.rules.shown(page, begin, end)
 	key := in.in(page[begin:end])
@@ -128,7 +128,7 @@ func (x *rejects) add(pointer, wanted, raw, reason string) {
 	})
 }
 
-// belong adds the ordinal, key and ID of the record to the reject at index first and to all later rejects.
+// belong adds the ordinal, key and ID of the record to the rejects from the given index on.
 func (x *rejects) belong(first int, ordinal int64, key, id string) {
 	for i := range x.list[first:] {
 		r := &x.list[first+i]

@@ -14,7 +14,7 @@ import (
 // text in [schemas.ColRest]. The members of the rest are sorted by name at every level, so that equal records give
 // equal texts. A record whose members all fit is not split. Invariants 6 and 11
 
-// record reads the record at b[i] into row. It stores members beyond the limit in the rest.
+// record reads the record at b[i] into the given row. It stores members beyond the limit in the rest.
 func (r *reader) record(b []byte, i, row int) (end int) {
 	crossed := r.tables.bound.crossed && b[i] == '{'
 	r.tables.bound.crossed = false

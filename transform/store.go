@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
-// store stores the token r.scan.Token in the column of f, and widens the column's type if necessary. A numeric column
-// stores negative zero as zero, and store adds a reject. The result is false if the column has become a JSON column.
-// The caller then stores the value. // Invariant 11
+// store stores the token r.scan.Token in the column of f, and widens the column's type if necessary. For a negative
+// zero, a numeric column stores zero, and a reject is added. The result is false if the column has become a JSON
+// column. The caller then stores the value. // Invariant 11
 func (r *reader) store(f *field, row int) bool {
 	c, t := f.column, &r.scan.Token
 	if !c.store(row, t) {

@@ -277,7 +277,7 @@ func (c *vector) bitmap() []byte {
 	return b
 }
 
-// stretch makes room for at least n bytes of text after the first used bytes of data.
+// stretch makes room for at least n bytes of text after the bytes of data that are already in use.
 func (c *vector) stretch(used, n int) {
 	size := max(2*len(c.data), c.byteHint, used+n, firstRoom*8)
 	c.resize(&c.data, (size+63)&^63)

@@ -11,7 +11,7 @@ import (
 // mapper keeps the pages of the batch. If a page widens the type of a column with values, the mapper reads all pages
 // again with the new types. The repetition ends, because a type can be widened only a few times.
 
-// change is the state of a column before its type was widened. undo restores it.
+// change is the state of a column before its type was widened. The method undo() restores this state.
 type change struct {
 	column *column
 	typ    arrow.DataType

@@ -54,7 +54,7 @@ func (c *catalog) reset() {
 	c.live, c.replayed, c.looked, c.changes, c.made, c.makers = map[string]*Object{}, map[string]bool{}, nil, nil, nil, map[string]maker{}
 }
 
-// viewSuffix ends the names of the views of current rows.
+// viewSuffix is the end of the names of the views of current rows.
 const viewSuffix = "_current"
 
 // look finds out which objects of the named tables' families exist.

@@ -46,7 +46,8 @@ func EachRow(rows *sql.Rows, row func([]driver.Value) error) (err error) {
 // batchRows is the number of rows in a batch of a result.
 const batchRows = 4096
 
-// StreamRows implements [Reader].Stream: it calls visit with batches of a result, which has the given columns.
+// StreamRows implements [Reader].Stream: it calls the function visit with batches of a result. The batches have the
+// given columns.
 func StreamRows(rows *sql.Rows, columns *arrow.Schema, visit func(arrow.RecordBatch) error) error {
 	w := newBatches(columns, visit)
 	defer w.release()
@@ -99,8 +100,8 @@ func (w *batches) pass() error {
 	return w.visit(b)
 }
 
-// Results calls visit with batches of the result of a user's query. The function typeOf returns the type of a column.
-// If it returns false, the type is that of the values in the first batch.
+// Results calls the function visit with batches of the result of a user's query. The function typeOf returns the type
+// of a column. If it returns false, the values in the first batch determine the type.
 func Results(rows *sql.Rows, typeOf func(*sql.ColumnType) (arrow.DataType, bool), visit func(arrow.RecordBatch) error) error {
 	declared, err := rows.ColumnTypes()
 	if err != nil {

@@ -172,9 +172,9 @@ func trimByCopy(t *target, names []string) []string {
 	}
 }
 
-// rankedSQL returns a query for the rows with each hash of which some rows are surplus. Its columns c0, c1… are the
-// given values of the row, h is the hash, n is the number of rows with this hash that stay, and i numbers all rows with
-// this hash. A row is surplus if i is greater than n.
+// rankedSQL returns a query. If some of the rows with a hash are surplus, the query returns all rows with this hash.
+// Its columns c0, c1… are the given values of the row, h is the hash, n is the number of rows with this hash that stay,
+// and i numbers all rows with this hash. A row is surplus if i is greater than n.
 //
 // Equal root rows may have equal links, because ordinals start again with each pass. The column twin then numbers their
 // child rows, so that the child rows of each root row have a different number.

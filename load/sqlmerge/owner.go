@@ -68,8 +68,8 @@ type claimed struct {
 	at    position
 }
 
-// ownership says which owner a transaction must record for a stream's table: the owner now, in place of the owner was.
-// If now is nil, there is nothing to record.
+// ownership holds the owner that a transaction must record for a stream's table (now), and the previous owner (was). If
+// the first is nil, there is nothing to record.
 type ownership struct {
 	table    string
 	now, was *load.Owner

@@ -40,7 +40,8 @@ func (l *rowLog) add(t *target, c change) error {
 	return nil
 }
 
-// deleted logs rows that are about to be deleted. The expressions key and before refer to the rows in the FROM clause.
+// deleted logs rows that are about to be deleted. The expressions for the key and the previous row refer to the rows in
+// the FROM clause.
 func (l *rowLog) deleted(t *target, key, before, from string) error {
 	if l == nil {
 		return nil

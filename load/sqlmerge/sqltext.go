@@ -56,8 +56,8 @@ func asKeys(prefix string, key []string) string {
 	return strings.Join(out, ", ")
 }
 
-// The function on() returns the condition that a row of alias and a row of t have the same key. In alias, the key
-// columns are k0, k1…; in t, they have the names in key.
+// The function on() returns the condition that a row of the table with the given alias and a row of t have the same
+// key. In the first table, the key columns are k0, k1…. In t, they have the given names.
 func on(alias string, key []string) string {
 	and := make([]string, len(key))
 	for i, k := range key {

@@ -303,7 +303,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 // transaction has ended on the server.
 var ErrUnanswered = errors.New("the answer to the commit is lost")
 
-// settleGrace is how long settle may take, even if the run is being stopped. // Invariant 15
+// settleGrace is how long settle() may take, even if the run is being stopped. // Invariant 15
 const settleGrace = 5 * time.Second
 
 // settle finds out whether a commit succeeded although its answer was lost. If it did, the stream has the new position.

@@ -20,7 +20,7 @@ var reconnect = retry.Policy{First: 20 * time.Millisecond, Longest: time.Second,
 var errUncertain = errors.New("the outcome of the commit is unknown")
 
 // change runs the function update in a transaction, and retries it after temporary errors. If the answer to a commit
-// was lost, the commit may have succeeded, and update runs again. So update must be idempotent. When change returns
+// was lost, the commit may have succeeded, and the function runs again. So it must be idempotent. When change returns
 // nil, the changes are durable.
 // Invariant 3
 func (s *Store) change(ctx context.Context, update func(pgx.Tx) error) error {

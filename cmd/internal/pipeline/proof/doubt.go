@@ -10,7 +10,7 @@ import (
 type Doubt struct {
 	Name    string
 	Most    Verdict
-	lasting bool // reading the list again cannot remove it
+	lasting bool // the doubt remains if the list is read again
 	holds   func(*Facts) bool
 	reason  func(*Facts) string // the reason, as text for users
 }

@@ -41,7 +41,7 @@ type Facts struct {
 	Keyless    bool  `json:"keyless,omitempty"`    // the pipeline: the stream has no key, so repeats cannot be counted
 	Distinct   int64 `json:"distinct"`             // the destination: distinct records of the pass, including those that no table could store
 	Duplicates int64 `json:"duplicates,omitempty"` // the destination: records whose key had already arrived in this pass
-	Overlooked int64 `json:"overlooked,omitempty"` // the destination: rows whose records changed before the time up to which earlier incremental passes had read, so those passes have missed them
+	Overlooked int64 `json:"overlooked,omitempty"` // the destination: rows that earlier incremental passes have missed, because their records changed before the time up to which these passes had read
 	Mingled    bool  `json:"-"`                    // the pipeline: Duplicates includes records of other passes
 	Unstored   int64 `json:"unstored,omitempty"`   // the pipeline: records that no table could store, except those whose loss a person has accepted
 	Filtered   int64 `json:"filtered,omitempty"`   // the transformer: records that the stream's filter left out
@@ -136,7 +136,7 @@ func (f *Facts) Empty() bool {
 }
 
 // Cut reports whether the source may have cut the list: it ended at a round number of records, or it keeps its length
-// while its records change. A list that was once longer is not cut at this length.
+// while its records change. If the list was longer in an earlier pass, it was not cut at this length.
 func (f *Facts) Cut() bool {
 	return (f.Round || f.steady()) && f.LastTotal < 0 && f.Longest <= f.Listed()
 }

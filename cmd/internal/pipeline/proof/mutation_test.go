@@ -144,8 +144,8 @@ var decisionProperties = []decisionProperty{
 	}},
 }
 
-// withDoubts visits all combinations of observations: first as they are, then with each doubt added. It stops when
-// visit returns false.
+// withDoubts visits all combinations of observations: first as they are, then with each doubt added. It stops when the
+// function visit returns false.
 func withDoubts(visit func(*Table) bool) {
 	done := false
 	enumerate(func(t Table) {
