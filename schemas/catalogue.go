@@ -13,7 +13,8 @@ type Catalogue struct {
 	children map[string][]int
 }
 
-// NewCatalogue returns a catalogue of these streams. If there are problems, it returns a [*Fault] for each, joined.
+// NewCatalogue returns a catalogue of these streams. If there are problems, it returns one error that joins a [*Fault]
+// for each problem.
 func NewCatalogue(streams []Stream) (*Catalogue, error) {
 	c := index(streams)
 	if faults := c.validate(); len(faults) > 0 {
@@ -68,7 +69,8 @@ func (c *Catalogue) Children(name string) []Stream {
 	return out
 }
 
-// Ordered returns the readable streams, each after its parent, otherwise in the order of [Catalogue.Streams].
+// Ordered returns the readable streams. Each stream comes after its parent. Otherwise the order is that of
+// [Catalogue.Streams].
 func (c *Catalogue) Ordered() []Stream {
 	out := make([]Stream, 0, len(c.streams))
 	var add func(i int)

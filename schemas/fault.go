@@ -40,7 +40,7 @@ func (c *Catalogue) validate() []*Fault {
 		names[s.Name] = true
 		route := string(s.Surface) + " " + s.Method + " " + s.Path
 		if other, ok := routes[route]; ok {
-			k.add("path", "%s %s is already %s", s.Method, s.Path, other)
+			k.add("path", "%s %s is already the request of %s", s.Method, s.Path, other)
 		}
 		routes[route] = s.Name
 		s.check(k)
@@ -153,10 +153,10 @@ func (s Stream) checkWrite(k *checks) {
 
 func (s Stream) checkRead(k *checks) {
 	if s.Method != "GET" && s.Method != "POST" {
-		k.add("method", "%s does not read", s.Method)
+		k.add("method", "a stream cannot use %s", s.Method)
 	}
 	if len(s.Table.Name) > maxTable || s.Table.Name == "" {
-		k.add("name", "the table %q must have 1 to %d bytes", s.Table.Name, maxTable)
+		k.add("name", "the table name %q must have 1 to %d bytes", s.Table.Name, maxTable)
 	}
 	if !s.Enabled && s.Reason == "" {
 		k.add("reason", "say why the stream is not enabled")
@@ -178,7 +178,7 @@ func (s Stream) checkRead(k *checks) {
 		s.checkMonths(k)
 	}
 	if s.Window && len(s.Key) == 0 {
-		k.add("window", "needs a key, which identifies the rows outside it")
+		k.add("window", "needs a key, because the rows outside the window stay in the table, and later passes find them by the key")
 	}
 	oneOf(k, "pagination.type", s.Pagination.Type, append([]string{""}, Paging().Pagers()...))
 	if s.Pagination.Limit < 0 {
@@ -200,7 +200,7 @@ func (s Stream) checkMonths(k *checks) {
 	case s.Parent != "":
 		k.add("months", "the stream has the parent %s", s.Parent)
 	case len(s.Key) == 0:
-		k.add("months", "needs a key, which identifies the rows of other months")
+		k.add("months", "needs a key, because the rows of other months stay in the table, and later passes find them by the key")
 	case s.Incremental != (Incremental{}):
 		k.add("months", "a list is read either by months or by incremental")
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // MaxKeyBytes is the maximum length of a record's key as JSON. Destinations find rows by an index, and an index entry
-// in Postgres can have 2,704 bytes.
+// in Postgres can have at most 2,704 bytes.
 const MaxKeyBytes = 2000
 
 // Indexed returns text in a form that fits into every index and still identifies a row of penstock's own tables. A

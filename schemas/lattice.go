@@ -159,8 +159,8 @@ func same(a, b arrow.DataType) bool {
 	return true
 }
 
-// Field returns an Arrow field for a column of type t. The parameter source is the JSON pointer of the source's field
-// that the column holds.
+// Field returns an Arrow field for a column of type t. The parameter source is the JSON pointer of the record's field
+// that the column holds; "" for penstock's own columns.
 func Field(name string, t arrow.DataType, source string) arrow.Field {
 	md := map[string]string{SourceKey: source}
 	if _, ok := t.(*JSONType); ok {
@@ -178,7 +178,7 @@ func TypeOf(f arrow.Field) arrow.DataType {
 	return f.Type
 }
 
-// Source returns the JSON pointer of the source's field that column f holds. It returns "" for penstock's own
+// Source returns the JSON pointer of the record's field that the column f holds. It returns "" for penstock's own
 // columns.
 func Source(f arrow.Field) string {
 	v, _ := f.Metadata.GetValue(SourceKey)

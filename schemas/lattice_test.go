@@ -27,7 +27,7 @@ func types() *rapid.Generator[arrow.DataType] {
 	return rapid.OneOf(scalars(), lists, rapid.SampledFrom([]arrow.DataType{Null, Empty, JSON}))
 }
 
-// equal also distinguishes JSON from text. Arrow does not.
+// equal compares two types. Unlike Arrow, it distinguishes JSON from text.
 func equal(a, b arrow.DataType) bool { return same(a, b) && a.String() == b.String() }
 
 func TestJoinIsALattice(t *testing.T) {

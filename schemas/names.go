@@ -37,7 +37,7 @@ func Column(source string) string {
 type Namer struct {
 	prefix  string
 	columns map[string]string // by pointer
-	taken   map[string]bool   // assigned and reserved names, as folded returns them
+	taken   map[string]bool   // assigned and reserved names, without case and accents
 	kept    map[string]bool   // see Keep
 }
 

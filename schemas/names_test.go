@@ -80,7 +80,7 @@ func TestColumnWithSuffix(t *testing.T) {
 		"a\xffb":                 "a_b_",
 		"ctid":                   "ctid_",
 		"xmin":                   "xmin_",
-		"tableOID":               "table_oid", // its name is not the reserved one
+		"tableOID":               "table_oid", // table_oid is not a reserved name
 		"tableoid":               "tableoid_",
 		"rowid":                  "rowid_",
 		"_penstock_ord":          "penstock_ord_",
@@ -210,11 +210,11 @@ func TestNamerIsInjectiveAndStable(t *testing.T) {
 			by[strings.ToLower(column)] = source
 		}
 		if again := name(NewNamer(nil), all); !maps.Equal(first, again) {
-			t.Fatalf("not the same twice: %q, %q", first, again)
+			t.Fatalf("the second time, the names differ: %q, then %q", first, again)
 		}
 		shuffled := rapid.Permutation(all).Draw(t, "shuffled")
 		if again := name(NewNamer(first), shuffled); !maps.Equal(first, again) {
-			t.Fatalf("not stable: %q, then %q", first, again)
+			t.Fatalf("in another order, the names differ: %q, then %q", first, again)
 		}
 	})
 }

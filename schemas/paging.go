@@ -73,18 +73,19 @@ type Words struct {
 	States    Names // words that say that the answer is incomplete: {"status": "partial"}
 	Beside    Names // objects beside the records that are about paging
 	Ignored   Names // objects beside the records that are unrelated to the list
-	Relations Names // relations of links to pages of the list other than the next: prev, first, last
+	Relations Names // relations of links to pages of the list that are not the next page: prev, first, last
 
 	// Links has the members of a link: its relation, such as rel, its target, such as href, and the members that show
 	// that an object is a link.
 	Links struct{ Relation, Target, Marks Names }
 
-	// Addresses has the members that hold an address inside an object for the next page: {"next": {"href": …}}. Parts of
-	// a name say that the value is an address: nextPageUrl.
+	// Addresses is about the address of the next page. If the answer has an object for the next page, such as {"next":
+	// {"href": …}}, one of Members holds the address. If a name contains one of Parts, as nextPageUrl does, its value is
+	// an address.
 	Addresses struct{ Members, Parts Names }
 
-	// Totals has the members that hold the number inside an object for the total, and the relations beside it that mean
-	// "at least": {"value": 10000, "relation": "gte"}.
+	// Totals is about totals that are objects, such as {"value": 10000, "relation": "gte"}. One of Members holds the
+	// number. LowerBounds are the relations that mean "at least".
 	Totals struct {
 		Members     Names
 		LowerBounds Names `yaml:"lower_bounds"`

@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// NamesAddress reports whether the name of a member for the next page says that its value is an address: nextPageUrl.
+// NamesAddress reports whether the name of a member for the next page says that the value is an address, as nextPageUrl
+// does.
 func (v *Vocabulary) NamesAddress(name string) bool {
 	return containsAny(FoldName(name), v.Addresses.Parts)
 }
@@ -26,7 +27,7 @@ func (v *Vocabulary) Estimates(name string) bool {
 	return containsAny(FoldName(name), v.EstimateParts)
 }
 
-// Continues reports whether a name suggests that there are more records, although it has no role: resumeKey.
+// Continues reports whether a name without a role suggests that there are more records, as resumeKey does.
 func (v *Vocabulary) Continues(name string) bool {
 	word, c := FoldName(name), v.Continuation
 	return containsAny(word, c.Parts) && !containsAny(word, c.Without) && !beginsWithAny(word, c.NotFirst)

@@ -33,7 +33,7 @@ const (
 	MaskKeep    = "keep"    // no mask; overrides masks earlier in the list
 	MaskDrop    = "drop"    // the column is not loaded
 	MaskHMAC    = "hmac"    // HMAC-SHA256 with the pipeline's key; equal values have equal results
-	MaskHash    = "hash"    // SHA-256; equal values have equal results; hashing all candidates reveals a value
+	MaskHash    = "hash"    // SHA-256; equal values have equal results; anyone can find a value by hashing all candidates
 	MaskRedact  = "redact"  // a fixed text
 	MaskEmail   = "email"   // keeps the domain
 	MaskPartial = "partial" // keeps the last characters

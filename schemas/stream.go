@@ -111,8 +111,9 @@ type Stream struct {
 	Records []string
 
 	// Context is a name, such as stage. If it is set, each record gets a member _context with a member of this name. The
-	// value of this inner member describes what the last * in the pointer of Records has matched. For an object such as a
-	// board's stage, it has the scalar members. For a map entry, it is the key.
+	// value of this inner member describes what the last * in the pointer of Records has matched. If that is an object,
+	// such as a stage of a board, the value has the object's scalar members. If it is an entry of a map, the value is the
+	// key.
 	Context string
 
 	// Twin is another stream with the same records and the same key. If a record is in only one of the two lists, the
@@ -126,7 +127,7 @@ type Stream struct {
 	// penstock checks stated parts, but never replaces them.
 	Stated map[string]string
 
-	// RecordsKnown means that an earlier run found the records at the first of Records. If the records are then in
+	// RecordsKnown means that an earlier run found the records at the first place in Records. If the records are then in
 	// another place, or the list needs another way of paging, that is an error.
 	RecordsKnown bool
 	Object       bool     // with RecordsKnown: the answer was one object, not a list
@@ -218,15 +219,16 @@ type Pagination struct {
 	Order string // query parameters that request a stable order, such as sort=id&direction=asc; "" for none
 }
 
-// SourceKey is the metadata key of an Arrow field that says which field of the source the column holds. The value is
-// a JSON pointer into the record or, in child tables, into the nested object. Penstock's own columns do not have it.
+// SourceKey is a metadata key of Arrow fields. Its value says which field of the source the column holds: it is a JSON
+// pointer into the record or, in child tables, into the nested object. For penstock's own columns, the value is "", or
+// the key is missing.
 const SourceKey = "penstock:source"
 
 // DescriptionKey is the metadata key of the description of an Arrow field or of a table's schema.
 const DescriptionKey = "penstock:description"
 
-// TypeKey is the metadata key of an Arrow field that distinguishes JSON text from plain text. Both are Arrow strings.
-// The value for JSON text is "json".
+// TypeKey is a metadata key of Arrow fields. It distinguishes JSON text from plain text, because both are Arrow
+// strings. The value for JSON text is "json".
 const TypeKey = "penstock:type"
 
 // Penstock's own columns. The first five are in every table. ColParent and ColIndex are in child tables. ColRoot is

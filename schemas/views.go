@@ -127,7 +127,7 @@ func (v View) Lacks(tables map[string]Table) []string {
 			case len(i) == 0:
 				lacks = append(lacks, fmt.Sprintf("column %s.%s", table, column))
 			case !k.Fits(TypeOf(t.Columns.Field(i[0]))):
-				lacks = append(lacks, fmt.Sprintf("%s.%s as a %s, it is %s", table, column, k, TypeName(TypeOf(t.Columns.Field(i[0])))))
+				lacks = append(lacks, fmt.Sprintf("column %s.%s of kind %s (it is %s)", table, column, k, TypeName(TypeOf(t.Columns.Field(i[0])))))
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func TestViewLacks(t *testing.T) {
 		"orders": {"id": KindAny, "total": KindNumber, "due": KindDate}, "customers": {"id": KindAny},
 	}}
 	orders := Table{Name: "orders", Columns: arrow.NewSchema([]arrow.Field{Field("id", Int64, "/id"), Field("total", Text, "/total")}, nil)}
-	require.Equal(t, []string{"column orders.due", "orders.total as a number, it is text", "table customers"},
+	require.Equal(t, []string{"column orders.due", "column orders.total of kind number (it is text)", "table customers"},
 		v.Lacks(map[string]Table{"orders": orders}))
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// testChangesLost drops the recorded changes of tables. The tables are adopted, with their versions, and loading
-// continues. Invariant 16
+// testChangesLost drops the table that records how tables were changed. The destination must then take over the
+// existing tables with all versions of their rows, and loading must continue. Invariant 16
 func testChangesLost(t *testing.T, d Driver) {
 	if d.Drop == nil {
 		t.Skip("the recorded changes are not in a table")

@@ -25,7 +25,7 @@ type Memory struct {
 	step     func(string) error
 	passes   map[state.Key]*pass
 	surveyed map[state.Key]surveyed
-	trimmed  map[string]time.Time // the day before which Trim has removed rows; the key is a pipeline for certificates, a pipeline and a table for notes
+	trimmed  map[string]time.Time // the day of the last call of Trim; the key is a pipeline, or for notes a pipeline and a table
 }
 
 type store struct {

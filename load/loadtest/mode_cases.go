@@ -26,7 +26,7 @@ var keyedStories = []story{
 		want: each("1:ann@1 2:bea@2 3:cid@1†2 4:dan@2", "1:ann@1 2:bea@2 2:bob@1 3:cid@1 4:dan@2", "1:ann@1 2:bea@2 4:dan@2",
 			"1:ann@1[1,) 2:bea@2[2,) 2:bob@1[1,2) 3:cid@1[1,2†) 4:dan@2[2,)"),
 	}, {
-		name:  "there and back",
+		name:  "changed, and changed back",
 		steps: []step{{run: 1, rows: "1:ann", sweep: true}, {run: 2, rows: "1:amy", sweep: true}, {run: 3, rows: "1:ann", sweep: true}},
 		want:  each("1:ann@3", "1:amy@2 1:ann@1 1:ann@3", "1:ann@3", "1:amy@2[2,3) 1:ann@1[1,2) 1:ann@3[3,)"),
 	}, {
@@ -73,11 +73,11 @@ var keyedStories = []story{
 		steps: []step{{run: 1, rows: "1:ann 2:bob", sweep: true}, {run: 2, sweep: true}},
 		want:  each("1:ann@1†2 2:bob@1†2", "1:ann@1 2:bob@1", "", "1:ann@1[1,2†) 2:bob@1[1,2†)"),
 	}, {
-		name:  "resumed, all rows have its run",
+		name:  "resumed, and all rows have the run of the pass",
 		steps: []step{{run: 1, rows: "1:ann 2:bob", sweep: true}, {run: 2, rows: "1:amy"}, {again: true, rows: "2:bob", sweep: true}},
 		want:  each("1:amy@2 2:bob@1", "1:amy@2 1:ann@1 2:bob@1", "1:amy@2 2:bob@1", "1:amy@2[2,) 1:ann@1[1,2) 2:bob@1[1,)"),
 	}, {
-		name:  "resumed, and the keys found unchanged are forgotten",
+		name:  "resumed, and the new process does not know the unchanged keys",
 		steps: []step{{run: 1, rows: "1:ann 2:bob 3:cid", sweep: true}, {run: 2, rows: "1:ann"}, {again: true, rows: "2:bea", sweep: true}, {run: 3, rows: "1:ann 2:bea 3:cid", sweep: true}},
 		want:  each("1:ann@1 2:bea@2 3:cid@1", "1:ann@1 2:bea@2 2:bob@1 3:cid@1", "1:ann@1 2:bea@2 3:cid@1", "1:ann@1[1,) 2:bea@2[2,) 2:bob@1[1,2) 3:cid@1[1,)"),
 	}, {
@@ -104,7 +104,7 @@ var keylessStories = []story{
 		steps: []step{{run: 1, rows: "a b a c", sweep: true}},
 		want:  each("a a b c", "a a b c", "a a b c", "a ) a ) b ) c )"),
 	}, {
-		name:  "fewer and more equal rows",
+		name:  "one of two equal rows is missing, another row arrives three times",
 		steps: []step{{run: 1, rows: "a b a c", sweep: true}, {run: 2, rows: "c a c c d", sweep: true}},
 		want:  each("a c c c d", "a a b c c c d", "a c c c d", "a ) a 2†) b 2†) c ) c ) c ) d )"),
 	}, {

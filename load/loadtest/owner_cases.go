@@ -87,7 +87,7 @@ func (b *fixture) owned(o load.Origin) {
 }
 
 func testOwnerControls(t *testing.T, d Driver) {
-	t.Run("the same again", func(t *testing.T) {
+	t.Run("the same owner several times", func(t *testing.T) {
 		b := newFixture(t, d)
 		b.claims(berlin)
 		for n, name := range []string{"ann", "amy", "art"} {
@@ -114,7 +114,7 @@ func testOwnerControls(t *testing.T, d Driver) {
 		require.NoError(t, second.tryCommit(load.Sweep{}, put{quotes, []Row{person(b.pass.Run, 0, "1", "bob")}}))
 		require.NoError(t, b.writes(2, "amy"))
 	})
-	t.Run("a cursor that was reset", func(t *testing.T) {
+	t.Run("the owner's cursor was reset", func(t *testing.T) {
 		b := newFixture(t, d)
 		b.claims(berlin)
 		require.NoError(t, b.writes(1, "ann"))
@@ -152,7 +152,7 @@ func testAdopt(t *testing.T, d Driver) {
 		require.NoError(b, x.Commit(b.Context(), next))
 		b.cursor, b.pass.Claim.Adopt = next, false
 	}
-	t.Run("by a clock that is behind", func(t *testing.T) {
+	t.Run("the new owner's clock is behind", func(t *testing.T) {
 		b := newFixture(t, d)
 		b.claims(berlin)
 		require.NoError(t, b.writes(1, "ann"))

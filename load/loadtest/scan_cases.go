@@ -182,7 +182,7 @@ func testAcceptRefuses(t *testing.T, d Driver) {
 		x := b.begin()
 		b.write(x, put{table, []Row{person(b.pass.Run, 0, "1", "ann")}})
 		_, err = x.Apply(t.Context(), load.Sweep{})
-		require.ErrorIs(t, err, load.ErrForeignChange, "a refused accept changes nothing")
+		require.ErrorIs(t, err, load.ErrForeignChange, "an Accept that was refused changes nothing")
 		require.NoError(t, x.Rollback())
 	}
 }

@@ -59,9 +59,9 @@ type Driver struct {
 	Reserved []string
 }
 
-// brief reports whether the suite leaves out tests that it makes for another destination with the same merge algorithm.
-// Then each story runs in one mode, most random stories are half as long, and there are fewer tables with hostile
-// names.
+// brief reports whether the suite leaves out tests because they run for another destination with the same merge
+// algorithm. Then each story runs in one mode, most random stories are half as long, and there are fewer tables with
+// hostile names.
 func (d Driver) brief() bool { return testing.Short() && !d.Thorough }
 
 // modesOf returns the modes of the n-th story: all modes, or a single one if the suite is brief. Consecutive stories

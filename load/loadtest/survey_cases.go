@@ -50,8 +50,8 @@ func digestOf(t testing.TB, table schemas.Table, rows ...Row) string {
 	return d.Sum()
 }
 
-// testSurvey compares the results of a survey with the results of the other methods, and its digest with the digest of
-// the current rows.
+// testSurvey compares the results of a survey with the results of the other methods. It also compares the survey's
+// digest with the digest of the current rows.
 func testSurvey(t *testing.T, d Driver) {
 	number := root("numbers", []string{"id"}, column("id", schemas.Int64), column("name", schemas.Text))
 	bare := root("bare", nil, column("name", schemas.Text))
@@ -145,8 +145,9 @@ func testSurveyOwn(t *testing.T, d Driver) {
 	require.NoError(t, load.CommitRows(t.Context(), b.dest, b.key, b.cursor, "next", b.pass, load.Runs))
 }
 
-// twoStreams commits a row of the stream orders to the table people, and one of the stream other to the table others.
-// It returns the cursors of both.
+// twoStreams commits one row for each of two streams. The stream orders writes to the table people. The second stream,
+// whose key is the result other, writes to the table others. The results first and second are the cursors of the two
+// streams.
 func twoStreams(t *testing.T, d Driver) (b *fixture, other state.Key, first, second state.Cursor) {
 	t.Helper()
 	b = newFixture(t, d)
@@ -193,7 +194,7 @@ func testSettle(t *testing.T, d Driver) {
 		require.Equal(t, want, at)
 	}
 	errs = s.Settle(t.Context(), []load.Settlement{settlement(other, `{"n":7}`)})
-	require.ErrorIs(t, errs[0], state.ErrMoved, "without a survey, nothing is known of the rows")
+	require.ErrorIs(t, errs[0], state.ErrMoved, "without a survey, the rows of the stream are not known")
 	again := settlement(orders, `{"n":9}`)
 	again.Next = `{"n":10}`
 	require.NoError(t, s.Settle(t.Context(), []load.Settlement{again})[0], "a second pass of the same run")

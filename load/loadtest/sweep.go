@@ -59,8 +59,9 @@ func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 	return out
 }
 
-// The method has reports whether the pass has read r. In a table without a key, equal rows cannot be distinguished. If
-// the pass has read n of them, has returns true for the first n calls. The map calls has the number of calls by hash.
+// The method has() reports whether the pass has read the row r. In a table without a key, equal rows cannot be
+// distinguished. So if the pass has read n equal rows, the result is true for the first n calls with such a row. The
+// map calls counts these calls by hash.
 func (m *merge) has(t *table, r Row, calls map[string]int) bool {
 	if len(t.Key) == 0 {
 		hash := r[schemas.ColHash]

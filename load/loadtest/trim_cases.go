@@ -43,7 +43,7 @@ func testTrim(t *testing.T, d Driver) {
 	made := len(b.driver.Rows(t, b.dest, load.Changes.Name))
 	n, err = trimmer.Trim(t.Context(), "nightly", []string{"people"}, noon)
 	require.NoError(t, err)
-	require.Equal(t, load.Trimmed{Certificates: 1, Notes: 2}, n, "r0 has the newest certificate of no stream")
+	require.Equal(t, load.Trimmed{Certificates: 1, Notes: 2}, n, "only the run r0 has no certificate that is the newest of its stream")
 	require.Len(t, b.driver.Rows(t, b.dest, load.Certificates.Name), 5)
 	require.Len(t, b.driver.Rows(t, b.dest, load.Changes.Name), made-2)
 	write(load.Certificates, certificate("r0", "nightly", "a", old))

@@ -36,7 +36,7 @@ func testBucketRequests(t *testing.T, s *store) {
 	require.LessOrEqual(t, changed["GET"], 8)
 }
 
-// Two commits follow the same generation. One succeeds, and the other fails with state.ErrMoved.
+// Two commits start from the same generation. One succeeds, and the other fails with state.ErrMoved.
 func TestBucketTwoWriters(t *testing.T) { onStores(t, testBucketTwoWriters) }
 
 func testBucketTwoWriters(t *testing.T, s *store) {

@@ -94,8 +94,9 @@ func (x *builder) file(ctx context.Context, t *table, part string, fill func(*wr
 	return w.finish(ctx)
 }
 
-// The method each replaces every segment that has a file of the table by the result of f. If the result is nil, or has
-// no file of the root table, each removes the segment. Several calls of f run at the same time.
+// The method each() calls f for every segment that has a file of the table. The result of f takes the place of the
+// segment. If the result is nil, or has no file of the root table, the segment is removed. Several calls of f run at
+// the same time.
 func (x *builder) each(ctx context.Context, t *table, f func(context.Context, *segment) (*segment, error)) error {
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(x.lake.o.Writers)

@@ -40,8 +40,9 @@ type Catalog interface {
 	// nothing if the rows and columns are still those of penstock. A commit with t.Restore undoes these changes.
 	Foreign(ctx context.Context, stream, source string, t TableFiles) (diff []string, err error)
 
-	// Named returns the names of the files that the catalog has written for the stream and that readers may still use, and
-	// of the data files of snapshots that other programs have tagged. The keys of the map are the folders of the tables.
+	// Named returns the names of files that must be kept. These are the files that the catalog has written for the stream,
+	// if readers may still use them. They are also the data files of snapshots that other programs have tagged. The keys
+	// of the map are the folders of the tables.
 	Named(ctx context.Context, stream string) (map[string]Names, error)
 
 	// Locate returns where the metadata of a table is, for other engines. It returns "" if there is no such table.
@@ -108,7 +109,7 @@ func (d *Disagreement) Error() string {
 	return "table " + d.Table + ": other sources have other types in the columns " + strings.Join(load.Names(d.Columns), ", ")
 }
 
-// ErrConcurrentSource is returned by [Catalog].Commit if a source has committed after its commit in
+// ErrConcurrentSource is returned by [Catalog].Commit if another source has a later commit than the one in
 // [Commit].LastCommits.
 var ErrConcurrentSource = errors.New("another source committed at the same time")
 

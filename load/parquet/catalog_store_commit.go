@@ -75,9 +75,9 @@ func (d *tableGeneration) others() []string {
 	return sorted(d.otherCommits)
 }
 
-// commitAfter stores the manifest m and returns a commit for it. If moved is not nil, commitAfter first calls it. If
-// another commit came first, moved may change m so that m follows that commit. If m does not follow the last commit,
-// commitAfter returns [state.ErrMoved].
+// commitAfter stores the manifest m and returns a commit for it. If the function moved is not nil, commitAfter calls
+// this function before it stores m. If another commit came first, the function may change m so that m follows that
+// commit. If m does not follow the last commit, commitAfter returns [state.ErrMoved].
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.store, m.dir = d.tables, d.store.key
 	if d.parentID == nil {
@@ -155,8 +155,8 @@ func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error 
 	return d.store.bucket.Write(ctx, m.name, append(text, '\n'))
 }
 
-// resolve is called after a commit has returned an error, in the parameter cause. It finds out whether the commit took
-// effect and only its answer was lost.
+// resolve is called after a commit has returned the error cause. It finds out whether the commit took effect and only
+// the answer was lost.
 // Invariant 13
 func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error) error {
 	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrConcurrentSource) {

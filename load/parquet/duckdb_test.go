@@ -136,7 +136,7 @@ func TestDuckDBReaders(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	t.Logf("%d whole reads, %d found a file gone", whole, missed)
+	t.Logf("%d reads returned one whole commit, %d reads failed because a file was missing", whole, missed)
 	require.Positive(t, whole)
 }
 

@@ -24,7 +24,7 @@ func TestSyncFails(t *testing.T) {
 		count := 0
 		var failed *os.File
 		l.disk.Sync = func(f *os.File) error {
-			require.NotSame(t, failed, f, "a file is synced again after it has failed")
+			require.NotSame(t, failed, f, "a file is synced again after its sync has failed")
 			if count++; count == n {
 				failed = f
 				return syscall.EIO

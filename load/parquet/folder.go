@@ -53,9 +53,9 @@ func (f *folder) manifestOf(ctx context.Context, k state.Key) (*manifest, error)
 	return m, err
 }
 
-// sourcePrefix begins the name of a source's folder, which is in the folder of the shared stream. Each source has its
-// own generations, so sources commit independently. The folder has the name of a Hive partition of the source column.
-// So without a catalog, the files have no source column.
+// sourcePrefix is the beginning of the name of a source's folder. This folder is in the folder of the shared stream.
+// Each source has its own generations, so sources commit independently. The folder is named like a Hive partition of
+// the source column, so engines read the source from the name. So without a catalog, the files have no source column.
 const sourcePrefix = schemas.ColSource + "="
 
 func folderIn(stream, source string) string { return stream + "/" + sourcePrefix + source }

@@ -37,8 +37,8 @@ type Lake struct {
 var _ load.Destination = (*Lake)(nil)
 
 // Open opens the destination in the folder o.Path or the bucket o.Bucket. In a folder, Open removes the files that
-// killed processes have left. In a bucket, with a catalog, and for streams that sources share, the first transaction
-// removes these files.
+// killed processes have left. In three cases, the first transaction removes these files instead: if the lake is in a
+// bucket, if it has a catalog, and for streams that sources share.
 func Open(ctx context.Context, o Options) (*Lake, error) {
 	o = o.filled()
 	l := &Lake{o: o, disk: &objects.Disk{Mode: o.Mode}, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}
@@ -200,8 +200,7 @@ type cleaner interface {
 	clean(ctx context.Context, m *manifest) error
 }
 
-// tidy removes leftovers of all streams. It leaves out shared streams, and streams to which another process is
-// committing.
+// tidy removes leftovers of streams. It skips shared streams, and streams to which another process is committing.
 func (l *Lake) tidy(ctx context.Context) error {
 	folders, err := l.folders(ctx)
 	if err != nil {

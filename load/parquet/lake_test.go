@@ -190,7 +190,7 @@ func TestReaders(t *testing.T) {
 	}
 	close(stop)
 	wg.Wait()
-	t.Logf("%d reads, %d through the link found a file gone", reads.Load(), missed.Load())
+	t.Logf("%d reads; %d reads through the link failed because a file was missing", reads.Load(), missed.Load())
 	require.Greater(t, reads.Load(), int64(50))
 }
 

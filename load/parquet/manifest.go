@@ -120,7 +120,7 @@ func (f *file) path() string { return filepath.Join(f.dir, f.Name) }
 
 func (s *segment) root() *file { return s.Files[s.Table] }
 
-// The method with returns a copy of s in which f is the file of the named table. If f is nil, the copy has no file of
+// The method with() returns a copy of s in which f is the file of the named table. If f is nil, the copy has no file of
 // that table.
 func (s *segment) with(name string, f *file) *segment {
 	out := *s

@@ -44,9 +44,10 @@ type seenRows struct {
 
 func newSeenRows(p *pass) seenRows { return seenRows{p, map[int64]bitset{}} }
 
-// The method in returns the bits of the rows that the pass has seen, including those of this transaction. Rows that the
-// pass wrote before this process started are recognized by their run ID. In a table without a key, each staged row sets
-// the bit of one of the equal rows. A pass over such a table is one transaction, so there are no earlier bits.
+// The method in() returns the bits of the rows of a segment that the pass has seen. This includes the rows that the
+// current transaction has seen. Rows that the pass wrote before this process started are recognized by their run ID. In
+// a table without a key, each staged row sets the bit of one of the equal rows. A pass over such a table is one
+// transaction, so there are no earlier bits.
 func (r *seenRows) in(ctx context.Context, t *table, s *segment) (bitset, error) {
 	if b := r.here[s.ID]; b != nil {
 		return b, nil
@@ -73,8 +74,8 @@ func (r *seenRows) in(ctx context.Context, t *table, s *segment) (bitset, error)
 	return b, nil
 }
 
-// The method full reports whether the pass has seen all live rows of a segment. In a table with a key, it counts a row
-// twice if the row ended after the pass had seen it. So it may return true although some rows were not seen.
+// The method full() reports whether the pass has seen all live rows of a segment. In a table with a key, a row is
+// counted twice if it ended after the pass had seen it. So the result may be true although some rows were not seen.
 func (r *seenRows) full(ctx context.Context, t *table, s *segment) (bool, error) {
 	b, err := r.in(ctx, t, s)
 	if err != nil {
@@ -105,7 +106,8 @@ func (r *seenRows) remove(ctx context.Context, t *table, old, s *segment, remove
 	return nil
 }
 
-// merge copies the bits of segments to out, which holds their rows in the same order.
+// merge copies the bits of several segments to the segment out, which holds the rows of these segments in the same
+// order.
 func (r *seenRows) merge(ctx context.Context, t *table, segs []*segment, out *segment) error {
 	if load.IsInternal(out.Table) {
 		return nil

@@ -28,16 +28,16 @@ func TestExpired(t *testing.T) {
 				first := kept[0]
 				kept = expired(kept, keepFor)
 				if kept[0] != first {
-					t.Fatalf("the oldest, %v, is left out", first)
+					t.Fatalf("the oldest generation is left out: %v", first)
 				}
 				if len(kept) > thinNewest+thinParts+2 {
-					t.Fatalf("%d are kept", len(kept))
+					t.Fatalf("%d generations are kept", len(kept))
 				}
 			}
 		}
 		for i := range min(thinNewest, made, len(kept)) {
 			if got := kept[len(kept)-1-i].Sequence; now.Sub(kept[len(kept)-1-i].At) < keepFor && got != int64(made-i) {
-				t.Fatalf("of the newest, %d is left out", made-i)
+				t.Fatalf("one of the newest generations is left out: %d", made-i)
 			}
 		}
 	})

@@ -24,8 +24,8 @@ type streamStore interface {
 	// head returns the manifest with the present cursor, or nil if nothing was committed yet.
 	head(ctx context.Context) (*manifest, error)
 
-	// The method hold keeps other processes from committing until the function release is called, if the storage
-	// supports locks. Without a lock, [pendingGeneration].publish detects a conflicting commit.
+	// The method hold() locks the stream, if the storage supports locks. Other processes cannot commit until the function
+	// release is called. Without a lock, [pendingGeneration].publish detects a conflicting commit.
 	hold(ctx context.Context) (release func() error, err error)
 
 	// tidy removes outdated generations, and the files that killed processes have left. The parameter m is the current

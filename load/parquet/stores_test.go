@@ -101,7 +101,8 @@ func (s *store) options(prefix string) Options {
 	return o
 }
 
-// process waits until the server accepts connections. It returns a proxy to the server that keeps the Host header.
+// process starts a server and waits until it accepts connections. It returns a proxy that forwards requests to the
+// server with their Host header.
 func process(t *testing.T, cmd *exec.Cmd, address string) http.Handler {
 	t.Helper()
 	log := &bytes.Buffer{}

@@ -35,8 +35,8 @@ func (x *tx) lock(ctx context.Context) error {
 	return nil
 }
 
-// checkFence returns [state.ErrMoved] if another commit has changed the stream since the transaction began. Commits
-// by which other sources have only widened columns do not count. Invariant 13
+// checkFence returns [state.ErrMoved] if another commit has changed the stream since the transaction began. A commit of
+// another source that only widened columns does not count. Invariant 13
 func (x *tx) checkFence(ctx context.Context) error {
 	now, err := x.head(ctx)
 	if err != nil {

@@ -54,7 +54,7 @@ func OpenDashboard(c *config.Config, o DashboardConfig) (*Dashboard, error) {
 		if !n.Limited { // after too many wrong tokens, refusals are not recorded, so that the audit log stays small
 			select {
 			case d.wrong <- n:
-			default: // the channel is full; the program's log has the refusal
+			default: // the channel is full; the refusal is still in the program's log
 			}
 		}
 	}})
@@ -122,8 +122,8 @@ func (d *Dashboard) recordWrong(ctx context.Context) {
 // clock returns the current time by the clock of the state, for the audit log.
 func (d *Dashboard) clock() time.Time { return d.opener.State(d.conf.Load()).Now() }
 
-// maxSeparate is the greatest number of per-source parts of a destination for which the dashboard shows all parts. If a
-// destination has more, the dashboard shows only the part of the source that a visitor selects.
+// maxSeparate limits how many per-source parts of a destination the dashboard shows. If a destination has more parts,
+// the dashboard shows only the part of the source that a visitor selects.
 const maxSeparate = 20
 
 // places returns the configured destinations. If a destination has at most maxSeparate per-source parts, places returns

@@ -36,7 +36,7 @@ func (s *Signals) watchGrants(ctx context.Context) {
 }
 
 // grants returns the configured sign-ins. If some sign-ins of a source cannot be read within grantsEvery, the field
-// Unread has the source.
+// Unread lists the source.
 func (s *Signals) grants(ctx context.Context) serve.GrantsSeen {
 	ctx, cancel := context.WithTimeout(ctx, grantsEvery)
 	defer cancel()
@@ -47,7 +47,7 @@ func (s *Signals) grants(ctx context.Context) serve.GrantsSeen {
 	return seen
 }
 
-// grantsOf returns the sign-ins of a configuration. If a sign-in cannot be read, the field Unread has its source, and
+// grantsOf returns the sign-ins of a configuration. If a sign-in cannot be read, the field Unread lists its source, and
 // the others are still read. The error failed is the last error of a read.
 func grantsOf(ctx context.Context, o *open.Opener, c *config.Config) (seen serve.GrantsSeen, failed error) {
 	seen.At = o.State(c).Now()

@@ -8,8 +8,8 @@ import (
 )
 
 // ReadOnHint returns the streams of a pipeline that are read again after a delivery whose signature cannot be verified.
-// The map has these streams by source. They are the streams under `refresh` in the source's webhooks, and their
-// ancestors. Parents come before their children. Sources without such streams are not in the map.
+// The result maps each source to these streams. They are the streams under `refresh` in the source's webhooks, and the
+// ancestors of these streams. Parents come before their children. Sources without such streams are not in the map.
 func ReadOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 	all := map[string][]string{}
 	for _, from := range p.From {

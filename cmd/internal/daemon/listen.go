@@ -153,7 +153,7 @@ func (f *certificateFiles) load(now time.Time) error {
 	return nil
 }
 
-// soon is a lifetime. If a certificate expires within this time, `check` warns about it.
+// soon is a period of two weeks. If a certificate expires within this period, `penstock check` warns about it.
 const soon = 14 * 24 * time.Hour
 
 // CheckTLS checks that serve can use the configured certificate, and warns if it expires soon.
@@ -185,10 +185,10 @@ const (
 // database engine and the files of runs.
 const ownDescriptors = 48
 
-// Connections returns the limits of connections for a process that may have this number of file descriptors. If the
-// number is 0, the process may have any number. A quarter of the descriptors, and at least ownDescriptors, stay free
-// for runs and files. One address gets at most two thirds of the connections, so that other webhook senders can still
-// connect.
+// Connections returns the limits of connections for a process that may open the given number of file descriptors. If
+// the number is 0, the process may open any number. A quarter of the descriptors, and at least ownDescriptors, stay
+// free for runs and files. One address gets at most two thirds of the connections, so that other webhook senders can
+// still connect.
 func Connections(descriptors int) receive.Connections {
 	c := receive.Connections{PerAddress: connectionsEach, Total: connectionsAll}
 	if descriptors > 0 {

@@ -50,7 +50,8 @@ func (h *Webhooks) Mount(ctx context.Context, d *serve.Daemon, c *config.Config)
 	return err
 }
 
-// Run starts to apply newly learned signature schemes, until ctx ends or wait is called.
+// Run starts a goroutine that applies newly learned signature schemes, until ctx ends or the returned function wait is
+// called.
 func (h *Webhooks) Run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
@@ -58,7 +59,7 @@ func (h *Webhooks) Run(ctx context.Context) (wait func()) {
 	return func() { cancel(); all.Wait() }
 }
 
-// Applies sets functions in the pipelines with which they apply the events of their sources with webhooks.
+// Applies gives each pipeline the functions that apply webhook events, if one of its sources has webhooks.
 func (h *Webhooks) Applies(c *config.Config, all []serve.Pipeline) {
 	h.trimmer.End() // the old appliers may still run, and would remove events that the new pipelines need
 	h.trimmer = NewInboxTrimmer(c)

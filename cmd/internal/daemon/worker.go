@@ -81,7 +81,7 @@ func (w *worker) listen(c *config.Config) (net.Listener, error) {
 	return Listen(c, "worker", freePort, w.log)
 }
 
-// run serves and works until ctx ends, or until serving or working fails.
+// run serves HTTP and executes units until ctx ends, or until one of the two fails.
 func (w *worker) run(ctx context.Context, c *config.Config) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -120,8 +120,8 @@ func (w *worker) work(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// begin stores units, and passes the current configuration to it, because SIGHUP may have changed the configuration
-// meanwhile.
+// begin stores the opened worker of units. It also passes the current configuration to this worker, because SIGHUP may
+// have changed the configuration meanwhile.
 func (w *worker) begin(units *execute.Worker) {
 	w.configuring.Lock()
 	defer w.configuring.Unlock()

@@ -52,7 +52,7 @@ func (s *Setup) Fill() {
 	}
 }
 
-// DefaultState returns the state folder for a configuration, beside the file.
+// DefaultState returns the default state folder of a configuration file. It is in the same folder as the file.
 func DefaultState(path string) string {
 	return filepath.Join(filepath.Dir(path), config.DefaultState)
 }
@@ -144,7 +144,7 @@ func (s Setup) Render() ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// Parse renders the configuration and parses it as every other verb would. A variable without a value is not a fault:
+// Parse renders the configuration and parses it as every other command does. A variable without a value is not a fault:
 // Parse uses a placeholder.
 func Parse(o *open.Opener, s Setup) (*config.Config, error) {
 	s.Fill()

@@ -135,7 +135,7 @@ func (s *Server) credential() *syscall.Credential {
 	return nil
 }
 
-// command returns a command of the server's programs, with settings for a small and fast server.
+// command returns a command that runs one of the server's programs, with settings for a small and fast server.
 func (s *Server) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, append([]string{"--no-defaults", "--datadir=" + s.data(), "--tmpdir=" + s.dir, "--innodb-log-file-size=16M"}, args...)...)
 	cmd.Dir = s.dir
@@ -246,7 +246,7 @@ func (s *Server) Copy(from, to string) {
 	require.NoError(s.t, err, "%s", out)
 }
 
-// client returns a command of a program that connects to a database of the server.
+// client returns a command that runs a client program, which connects to a database of the server.
 func (s *Server) client(program, database string) *exec.Cmd {
 	args := []string{"--no-defaults", "--user=" + s.url.User.Username()}
 	if socket := s.url.Query().Get("socket"); socket != "" {

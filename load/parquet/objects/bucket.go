@@ -25,7 +25,8 @@ type Bucket interface {
 	// If pageSize is 0, the store decides about the size of pages.
 	List(ctx context.Context, prefix string, pageSize int, visit func(key string, size int64) bool) error
 
-	// Folders returns, for the names that begin with prefix, the part up to the next slash.
+	// Folders returns the names of the folders directly below prefix. A folder is the part of an object's name between
+	// prefix and the next slash.
 	Folders(ctx context.Context, prefix string) ([]string, error)
 
 	Remove(ctx context.Context, key string) error

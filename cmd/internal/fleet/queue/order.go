@@ -22,7 +22,8 @@ const (
 	laterPriority = 2
 )
 
-// wholeTurn is the number by which each job moves its pipeline ahead. The first turn of a pipeline is odd.
+// wholeTurn is the number by which each job moves its pipeline ahead. A pipeline that joins begins half a turn before
+// the jobs that are running, so its first turn is odd.
 const wholeTurn = 2
 
 // turnZero is the time of turn 0. Each number is a millisecond, so turns reach the present after 400 billion jobs.
@@ -74,11 +75,12 @@ func (o *order) next(ctx context.Context, u Job) (jobOrder, error) {
 	return t, nil
 }
 
-// evenFrom returns the first even number from n on.
+// evenFrom returns n if n is even, and otherwise n+1.
 func evenFrom(n int64) int64 { return n + n&1 }
 
-// first returns the first turn of a run: after the last turn of its pipeline, or half a turn before the present one.
-// A run that webhooks cause does not wait for the other runs of its pipeline.
+// first returns the first turn of a run. It is half a turn before the jobs that are running. If the pipeline already
+// has a later turn, the run comes after that turn. A run that webhooks cause does not wait for the other runs of its
+// pipeline.
 func (o *order) first(ctx context.Context, u Job) (t jobOrder, err error) {
 	var cause string
 	err = o.tx.QueryRow(ctx, "SELECT cause FROM runs WHERE pipeline = $1 AND run = $2", u.Pipeline, u.Run).Scan(&cause)

@@ -30,10 +30,11 @@ const (
 // refresh is the cause of runs that go to the queue Deltas.
 const refresh = "refresh"
 
-// Widths returns how many sources a worker with the given slots works on at once, by queue.
+// Widths returns, for each queue, how many sources a worker with the given number of slots works on at once.
 func Widths(slots int) map[string]int { return map[string]int{Runs: slots, Deltas: max(1, slots/4)} }
 
-// Job is the units of one source in a run. Of the jobs with equal fields, at most one has not ended.
+// Job is the units of one source in a run. At any time, at most one job with the same run, pipeline and source has not
+// ended.
 type Job struct {
 	Run      string `json:"run"`
 	Pipeline string `json:"pipeline"`
@@ -46,10 +47,12 @@ type Job struct {
 // Kind implements [river.JobArgs].
 func (Job) Kind() string { return "unit" }
 
-// mostAttempts only has to be large. The units themselves count their failures and lost workers, and give up.
+// mostAttempts is River's limit of attempts. It only has to be large, because the units themselves count their failures
+// and lost workers, and give up.
 const mostAttempts = 1000
 
-// unended are the states in which a job is unique.
+// unended are the states of jobs that have not ended. River accepts a second job with equal fields only if the first
+// one is in none of these states.
 var unended = []rivertype.JobState{
 	rivertype.JobStateAvailable, rivertype.JobStatePending, rivertype.JobStateRunning, rivertype.JobStateRetryable, rivertype.JobStateScheduled,
 }
@@ -57,8 +60,8 @@ var unended = []rivertype.JobState{
 // Jobs writes jobs in the transactions that write their units. It implements postgres.Jobs.
 type Jobs struct{}
 
-// Add inserts a job for each run and source of the units, and stores in the units their job and turn. The units
-// must be in the order in which their sources start.
+// Add inserts a job for each run and source of the units. It stores the id of the job and its turn in each of these
+// units. The units must be in the order in which their sources start.
 func (Jobs) Add(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error {
 	if len(units) == 0 {
 		return nil

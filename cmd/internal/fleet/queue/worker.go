@@ -22,10 +22,10 @@ type Worker struct {
 	Log    *slog.Logger
 
 	// Do makes attempts at the units of a job, and returns soon after ctx ends or cancelled is closed. The result next is
-	// zero once all of the units have ended. Otherwise River delivers the job again at next. If err is not nil, River
-	// records it as the reason, and counts an attempt. If err is not nil and next is zero, Worker logs the error and soon
-	// delivers the job again, without a limit. Do may return while its work continues, so that another job can use the
-	// slot.
+	// zero once all of the units have ended. Otherwise River delivers the job again at the time next. If Do also returns
+	// an error, River records it as the reason, and counts an attempt. If Do returns an error and next is zero, Worker
+	// logs the error and soon delivers the job again. The number of such deliveries has no limit. Do may return while its
+	// work continues, so that another job can use the slot.
 	Do func(ctx context.Context, u Job, cancelled <-chan struct{}) (next time.Time, err error)
 	// Cancel cancels the units of a job that was cancelled in the queue.
 	Cancel func(ctx context.Context, u Job) error

@@ -252,7 +252,7 @@ func TestRescue(t *testing.T) {
 		return n
 	}
 	require.Eventually(t, func() bool { return count("completed") == 2 }, time.Minute, 20*time.Millisecond)
-	require.Equal(t, 1, count("running"), "a living worker has its units")
+	require.Equal(t, 1, count("running"), "the job whose units a living worker holds still runs")
 	end()
 }
 

@@ -24,11 +24,11 @@ import (
 // ColPath is the column of a row that names its file.
 const ColPath = "path"
 
-// orphanAge is the age from which a file that no row names is removed. Another process may be about to commit the row
-// of a younger file.
+// orphanAge is how old a file without a row must be before it is removed. A younger file may still get its row, because
+// another process may be about to commit that row.
 const orphanAge = 24 * time.Hour
 
-// Folder holds the files of one destination. "" stores no files.
+// Folder is the path of the folder with the files of one destination. If it is "", no files are stored.
 type Folder string
 
 // Stores reports whether the files of the stream's records are stored.
@@ -73,7 +73,7 @@ func (d Folder) unlinked(path string) error {
 	for dir := filepath.Dir(filepath.Clean(path)); dir != "."; dir = filepath.Dir(dir) {
 		info, err := os.Lstat(filepath.Join(string(d), dir))
 		if err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return fmt.Errorf("%s is a symbolic link and is not followed; `files:` of the destination names another folder", filepath.Join(string(d), dir))
+			return fmt.Errorf("%s is a symbolic link and is not followed; set another folder in `files:` of the destination", filepath.Join(string(d), dir))
 		}
 	}
 	return nil

@@ -14,10 +14,9 @@ import (
 	"github.com/penstock-data/penstock/state/retry"
 )
 
-// Alerts sends messages about problems that need a person: when a problem begins, changes or is over. Problems
-// that begin within the digest time share one message. Each target gets at most one message about a topic per
-// quiet time. A target that cannot be reached gets no message about a problem that is over before the target can
-// be reached again.
+// Alerts sends messages about problems that need a person: when a problem begins, changes or is over. Problems that
+// begin within the digest time share one message. Each target gets at most one message about a topic per quiet time. If
+// a problem ends while a target cannot be reached, the target gets no message about it.
 //
 // Alerts stores the current problems, and for each target the last message about each topic, so that a restart
 // does not repeat messages. Observe never waits for a target. Alerts is safe for concurrent use.
@@ -289,8 +288,8 @@ func (a *Alerts) expire(now time.Time) {
 	}
 }
 
-// settle drops a topic that has no troubles. For drift, it also drops the last messages about it, so that no
-// message about its end is sent.
+// settle drops a topic that has no troubles. If the topic is about drift, settle also forgets the last messages about
+// the topic. So no target gets a message that the drift is over.
 func (a *Alerts) settle(tp topic) {
 	if len(a.active[tp]) > 0 {
 		return

@@ -12,10 +12,11 @@ import (
 	"time"
 )
 
-// Health serves /healthz (liveness) and /readyz (readiness). The response is 200 or 503, with the outcome of each
-// check as JSON. Liveness is for supervisors that restart the process, readiness for load balancers. A full disk,
-// for example, makes the process not ready, but a restart would not help. The routes need no token, so the
-// response has only fixed words. The log has the errors: each once, and again when it changes. // Invariant 5
+// Health serves /healthz (liveness) and /readyz (readiness). The response is 200 or 503, with the outcome of each check
+// as JSON. Liveness is for supervisors that restart the process, readiness for load balancers. A full disk, for
+// example, makes the process not ready, but a restart would not help. The routes need no token, so the response has
+// only fixed words. The errors are in the log. Each error is logged once, and again only after it has
+// changed. // Invariant 5
 type Health struct {
 	alive  Check
 	log    *slog.Logger

@@ -20,10 +20,10 @@ import (
 	"github.com/penstock-data/penstock/state/retry"
 )
 
-// Lineage sends OpenLineage run events, in the version of lineageSchema: START when a run begins, and COMPLETE,
-// FAIL or ABORT when it ends. The last event lists the streams that were read and the tables that were filled.
-// Events wait in a queue of limited length. If the queue is full, or the collector does not respond, events are
-// dropped and that is logged. A run never waits for the collector. Lineage is safe for concurrent use.
+// Lineage sends OpenLineage run events, in the version of lineageSchema: START when a run begins, and COMPLETE, FAIL or
+// ABORT when it ends. The last event lists the streams that were read and the tables that were filled. Events wait in a
+// queue of limited length. If the queue is full, or the collector does not respond, events are dropped, and the log
+// says so. A run never waits for the collector. Lineage is safe for concurrent use.
 type Lineage struct {
 	o     LineageOptions
 	url   string

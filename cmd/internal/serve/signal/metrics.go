@@ -43,9 +43,9 @@ type Reading struct {
 	Slots []Slots
 }
 
-// Units counts the units of runs that have not ended, of all processes that share the state.
+// Units counts the units that have not ended. It includes the units of all processes that share the state.
 type Units struct {
-	Waiting, Later, Running int           // a unit that waits for a time is Later
+	Waiting, Later, Running int           // Later counts the units that wait until a set time
 	Oldest                  time.Duration // time since the run of the oldest waiting unit began; 0 if none waits
 }
 
@@ -108,7 +108,7 @@ func (m *Metrics) makeRuns() {
 	m.running = m.gauge("runs_running", "Runs in progress.", "pipeline")
 	m.runDuration = m.histogram("run_duration_seconds", "Duration of runs.", runBuckets, "pipeline")
 	m.runSuccess = m.gauge("run_last_success_timestamp_seconds", "When the last complete run ended.", "pipeline")
-	m.streamSuccess = m.gauge("stream_last_success_timestamp_seconds", "When the last run ended in which the stream was complete.", "pipeline", "stream", "destination")
+	m.streamSuccess = m.gauge("stream_last_success_timestamp_seconds", "End of the last run that read the stream completely.", "pipeline", "stream", "destination")
 	m.streamDuration = m.gauge("stream_last_duration_seconds", "Duration of the stream in its last run.", "pipeline", "stream")
 	m.rows = m.counter("rows_total", "Records by outcome (written, unchanged, deduplicated, rejected), and rows marked as deleted (deleted).", "pipeline", "stream", "destination", "outcome")
 	m.records = m.counter("records_read_total", "Records read.", "pipeline")

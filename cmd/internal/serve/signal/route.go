@@ -61,8 +61,8 @@ func targetID(u wire.Secret) string {
 	return Service(u) + "-" + hex.EncodeToString(sum[:2])
 }
 
-// Route replaces the routing. It drops targets, and alerts about pipelines, streams and sources, that the new
-// routing does not have.
+// Route replaces the routing. It drops the targets that the new routing does not have. It also drops alerts about
+// pipelines, streams and sources that the new routing does not have.
 func (a *Alerts) Route(r Routing) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -20,9 +20,9 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Traces sends OpenTelemetry traces of runs. A run is a span. It has a span for each stream, and a stream has a
-// span for each commit and for its outcome in each destination. Spans are sent in batches from a queue of limited
-// length. If the queue is full, spans are dropped. A run never waits. Traces is safe for concurrent use.
+// Traces sends OpenTelemetry traces of runs. A run is a span, with a child span for each stream. The span of a stream
+// has a child span for each commit, and one for the outcome in each destination. Spans are sent in batches from a queue
+// of limited length. If the queue is full, spans are dropped. A run never waits. Traces is safe for concurrent use.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
@@ -34,8 +34,8 @@ type Traces struct {
 
 // TraceOptions configure Traces.
 type TraceOptions struct {
-	// URL is the address of the collector. If it does not end in /v1/traces, that is added. If URL is "", the environment
-	// variables of OpenTelemetry apply, such as OTEL_EXPORTER_OTLP_ENDPOINT.
+	// URL is the address of the collector. If the address does not end in /v1/traces, this path is added. If URL is "",
+	// the environment variables of OpenTelemetry apply, such as OTEL_EXPORTER_OTLP_ENDPOINT.
 	URL     string
 	Token   wire.Secret
 	Version string
@@ -197,7 +197,7 @@ type quietExporter struct {
 	lost   int
 }
 
-// ExportSpans sends spans. Spans that cannot be sent are lost, and it never returns an error.
+// ExportSpans sends spans. It never returns an error: spans that cannot be sent are lost.
 func (q *quietExporter) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	err := q.SpanExporter.ExportSpans(ctx, spans)
 	if err == nil {
