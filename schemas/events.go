@@ -102,7 +102,7 @@ func (e *Events) Gone(eventType string) bool {
 	return slices.ContainsFunc(e.gone, func(w string) bool { return last == w || strings.HasSuffix(last, "_"+w) })
 }
 
-// Fits reports whether id, a JSON scalar, has the form of the ids of s's records.
+// Fits reports whether id has the form of the ids of the stream's records. The parameter id is a JSON scalar.
 func (s EventStream) Fits(id string) bool {
 	switch s.ID {
 	case EventText:

@@ -205,7 +205,7 @@ func TestNamerIsInjectiveAndStable(t *testing.T) {
 				t.Fatalf("Name(%q) = %q, which is penstock's own", source, column)
 			}
 			if other, ok := by[strings.ToLower(column)]; ok {
-				t.Fatalf("%q and %q are both %q", source, other, column)
+				t.Fatalf("%q and %q have the same name %q", source, other, column)
 			}
 			by[strings.ToLower(column)] = source
 		}

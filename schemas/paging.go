@@ -36,7 +36,7 @@ const (
 	RoleConstant  Role = "constant"  // unrelated to paging
 )
 
-// The meanings of paging parameters. Each type of paging is a meaning of its parameter.
+// The meanings of paging parameters. A type of paging has the same name as the meaning of its main parameter.
 const (
 	ParamPage    = "page"     // number of the page
 	ParamOffset  = "offset"   // index of the page's first record

@@ -238,9 +238,9 @@ func testIncrementalPass(t *testing.T, d Driver) {
 		return out
 	}
 	out := apply(load.Sweep{}, person(b.pass.Run, 4, "1", "ann"), person(b.pass.Run, 5, "2", "bea"))
-	require.Equal(t, load.Outcome{Written: 1, Unchanged: 1}, out, "the older rows")
+	require.Equal(t, load.Outcome{Written: 1, Unchanged: 1}, out, "outcome of the rows that should already exist")
 	out = apply(load.Sweep{}, person(b.pass.Run, 0, "1", "amy"), person(b.pass.Run, 1, "3", "coy"), person(b.pass.Run, 2, "5", "eve"))
-	require.Equal(t, load.Outcome{Written: 2, Inserted: 1, Deduplicated: 1}, out, "the others")
+	require.Equal(t, load.Outcome{Written: 2, Inserted: 1, Deduplicated: 1}, out, "outcome of the other rows")
 	ids := schemas.Table{Name: "keys", Columns: arrow.NewSchema([]arrow.Field{column("id", schemas.Int64)}, nil)}
 	keys := []arrow.RecordBatch{Batch(t, ids, Row{"id": "3"}, Row{"id": "4"}, Row{"id": "99"})}
 	defer keys[0].Release()
@@ -285,7 +285,7 @@ func testSweepResumed(t *testing.T, d Driver) {
 	b.reopen()
 	b.pass.Whole = false
 	out := b.commit(sweep("people"), put{people, []Row{person("run000000003", 1, "2", "bea")}})
-	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Missing: 1}, out, "a row that was unchanged before the resume looks like a missing one")
+	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Missing: 1}, out, "a row that was found unchanged before the resume looks like a missing row")
 	require.ElementsMatch(t, []Row{{"id": "1", "name": "ann"}, {"id": "2", "name": "bea"}}, b.rows("people", schemas.ColDeletedAt))
 	b.run(4)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "amy")}})
@@ -359,7 +359,7 @@ func testKeyWidensChildrenStay(t *testing.T, d Driver) {
 	}
 	b.run(4)
 	b.commit(sweep("people"), put{texts, []Row{person(b.pass.Run, 0, "1", "ann")}})
-	require.ElementsMatch(t, []Row{{"sku": "a"}, {"sku": "b"}}, b.rows("people__items", schemas.ColDeletedAt), "record 01 is gone, record 1 is not")
+	require.ElementsMatch(t, []Row{{"sku": "a"}, {"sku": "b"}}, b.rows("people__items", schemas.ColDeletedAt), "record 01 is deleted, record 1 is not")
 }
 
 func testPlace(t *testing.T, d Driver) {

@@ -79,8 +79,8 @@ func testNulls(t *testing.T, d Driver) {
 	tables, err := b.dest.Tables(t.Context(), "holes")
 	require.NoError(t, err)
 	require.Len(t, tables, 1)
-	require.False(t, tables[0].Columns.HasField("nothing"), "a column of nulls waits for its first value")
-	require.False(t, tables[0].Columns.HasField("empty"), "a column of empty lists waits for its first value")
+	require.False(t, tables[0].Columns.HasField("nothing"), "a column is not created before its first value that is not null")
+	require.False(t, tables[0].Columns.HasField("empty"), "a column is not created before its first list that is not empty")
 	require.False(t, tables[0].Columns.HasField(schemas.ColOrdinal), "ordinals are not stored")
 }
 

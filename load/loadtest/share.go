@@ -140,8 +140,8 @@ var sharedNames = []string{
 	"duplicates in a pass", "composite key", "children follow their parent", "children of a composite key",
 	"tombstone and revival", "sweep over commits", "sweep after resume", "keyless children of equal rows",
 	"modes, applied in parts", "modes change", "rows delivered again", "sweep lists", "sweep of given keys",
-	"log of rows", "log of rows without a key", "views of current rows", "scan", "own tables", "own rows written again",
-	"moved cursor, same again", "lists paged by key", "modes without a key", "columns widen twice", "concurrent streams",
+	"log of rows", "log of rows without a key", "views of current rows", "scan", "own tables", "rows of own tables are replaced",
+	"a cursor that moved and moved back", "lists paged by key", "modes without a key", "columns widen twice", "concurrent streams",
 }
 
 func testShared(t *testing.T, d Driver) {

@@ -189,7 +189,7 @@ func testUnshared(t *testing.T, d Driver) {
 	require.ErrorIs(t, single.tryCommit(load.Sweep{}, row), load.ErrUnshared)
 	_, err := whole.Cursor(t.Context(), orders)
 	require.ErrorIs(t, err, load.ErrUnshared)
-	t.Run("the other way round", func(t *testing.T) {
+	t.Run("a source does not write to a table that is not shared", func(t *testing.T) {
 		whole, all := workspaces(t, d, "ann")
 		single := &fixture{TB: t, driver: d, dest: whole, key: orders, pass: load.Pass{Run: runID(1), Whole: true}}
 		single.commit(load.Sweep{}, row)

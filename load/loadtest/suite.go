@@ -140,7 +140,7 @@ func sharedCases() []testCase {
 		{"own tables of sources side by side", testNeighbourLedger},
 		{"many sources commit at once", testNeighbourRace},
 		{"a survey of shared tables", testSurveyNeighbours},
-		{"shared and unshared do not mix", testUnshared},
+		{"a table is either shared or not shared", testUnshared},
 	}
 }
 
@@ -154,7 +154,7 @@ var (
 		{"columns widen", testWiden},
 		{"columns widen twice", testWidenChain},
 		{"batches of several shapes", testShapes},
-		{"inexact widening writes again", testInexact},
+		{"records are written again after an inexact widening", testInexact},
 		{"a long text", testLongText},
 		{"descriptions", testDescriptions},
 		{"hostile columns", testHostileColumns},
@@ -173,19 +173,19 @@ var (
 		{"grandchildren", testGrandchildren},
 		{"children of a composite key", testCompositeChildren},
 		{"children of a composite key that changes type", testCompositeKeyWidens},
-		{"children of a key with two spellings", testKeyWidensChildrenStay},
+		{"child rows of a key that is written in two ways", testKeyWidensChildrenStay},
 		{"tombstone and revival", testTombstone},
 		{"sweep counts only", testSweepCounts},
 		{"an incremental pass", testIncrementalPass},
 		{"sweep over commits", testSweepCommits},
 		{"sweep after resume", testSweepResumed},
-		{"sweep after another pass in between", testSweepPassBetween},
+		{"sweep of a pass during which another pass has run", testSweepPassBetween},
 		{"sweep of nothing", testSweepNothing},
 		{"keyless rows", testKeyless},
 		{"keyless children", testKeylessChildren},
 		{"keyless children of equal rows", testKeylessTwins},
-		{"keyless children, inexact widening", testKeylessInexact},
-		{"child tables keep their place", testPlace},
+		{"an inexact widening of child rows without a key", testKeylessInexact},
+		{"child tables keep the place of their list in the record", testPlace},
 	}
 
 	modeCases = []testCase{
@@ -212,10 +212,10 @@ var (
 
 	commitCases = []testCase{
 		{"own tables", testOwnTables},
-		{"own rows written again", testOwnOrder},
+		{"rows of own tables are replaced", testOwnOrder},
 		{"rejects found again", testRejectsMetAgain},
 		{"longest keys", testLongestKeys},
-		{"times of day", testClock},
+		{"times come from the clock of the pass", testClock},
 		{"followers", testFollow},
 		{"times after cursors are lost", testTimesLost},
 		{"a table has one owner", testOwner},
@@ -228,10 +228,10 @@ var (
 		{"settlements", testSettle},
 		{"settlements that fail", testSettleStops},
 		{"one of two settlements fails", testSettleEach},
-		{"settlements that end early", testSettleEnds},
-		{"tables describe themselves", testTables},
+		{"settlements whose context ends", testSettleEnds},
+		{"a destination describes its tables", testTables},
 		{"moved cursor", testMoved},
-		{"moved cursor, same again", testMovedABA},
+		{"a cursor that moved and moved back", testMovedABA},
 		{"moved by another process", testMovedElsewhere},
 		{"concurrent streams", testConcurrent},
 		{"concurrent commits of one stream", testRace},

@@ -49,7 +49,7 @@ func testTrim(t *testing.T, d Driver) {
 	write(load.Certificates, certificate("r0", "nightly", "a", old))
 	n, err = trimmer.Trim(t.Context(), "nightly", []string{"people"}, noon)
 	require.NoError(t, err)
-	require.Zero(t, n, "the rows of the day were removed before")
+	require.Zero(t, n, "an earlier call on this day has removed the rows")
 	n, err = trimmer.Trim(t.Context(), "nightly", []string{"people"}, noon.AddDate(0, 0, 1))
 	require.NoError(t, err)
 	require.EqualValues(t, 1, n.Certificates)

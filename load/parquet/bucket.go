@@ -111,7 +111,7 @@ func (s *bucketStore) path(m *manifest, t *table) string {
 
 func (s *bucketStore) costly() bool { return true }
 
-// The method hold locks nothing. The condition of a commit is enough to exclude other writers.
+// The method hold() locks nothing. The condition of a commit is enough to exclude other writers.
 func (s *bucketStore) hold(context.Context) (func() error, error) {
 	return func() error { return nil }, nil
 }

@@ -237,7 +237,7 @@ func testBucketReaders(t *testing.T, s *store) {
 				seen[r["name"]] = true
 			}
 			if len(seen) != 1 {
-				t.Errorf("half a commit: %v", seen)
+				t.Errorf("a reader has seen half a commit: %v", seen)
 			}
 			reads.Add(1)
 		}

@@ -23,7 +23,7 @@ type builder struct {
 	base   *manifest    // the generation before; nil: nothing was committed yet
 	spec   load.Pass
 
-	next     *manifest // nil: open was not called yet
+	next     *manifest // nil: open() has not been called yet
 	draft    pendingGeneration
 	when     time.Time // time of the commit
 	stamp    time.Time // time of changes of tables

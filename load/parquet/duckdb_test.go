@@ -127,7 +127,7 @@ func TestDuckDBReaders(t *testing.T) {
 			}
 			whole++
 			if fmt.Sprint(rows) != "[map[batches:1 n:30]]" {
-				t.Errorf("half a commit: %v", rows)
+				t.Errorf("a reader has seen half a commit: %v", rows)
 			}
 		}
 	})

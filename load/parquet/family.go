@@ -85,7 +85,7 @@ type ref struct{ batch, row int32 }
 // batchIndex indexes the staged rows of one table by their fingerprints.
 type batchIndex struct {
 	rows   []suppliedRow
-	slots  []int32 // hash table; a slot has the index of the first row with a fingerprint, plus one; 0: empty
+	slots  []int32 // hash table; a slot has 1 plus the index of the first row with a fingerprint; 0: empty
 	shift  int
 	filter []uint64 // a bitmap of the highest bits of all fingerprints
 	open   int

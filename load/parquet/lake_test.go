@@ -180,7 +180,7 @@ func TestReaders(t *testing.T) {
 					continue
 				}
 				if len(batches) != 1 {
-					t.Errorf("half a commit in %s: %v", dir, batches)
+					t.Errorf("a reader has seen half a commit in %s: %v", dir, batches)
 				}
 			}
 		})

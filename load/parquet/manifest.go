@@ -89,9 +89,9 @@ type columnEntry struct {
 	Element int `json:"element,omitempty"`
 }
 
-// segment holds rows of a root table that were written together, and all their child rows. A row is
-// identified by the segment's ID and its index in the root table's file. If a row is removed, the indexes of
-// later rows change, and the segment gets a new ID.
+// segment holds rows of a root table that were written together, and all their child rows. A row is identified by the
+// segment's ID and by the row's index in the root table's file. If a row is removed, the indexes of later rows change,
+// and the segment gets a new ID.
 type segment struct {
 	ID    int64            `json:"id"`
 	Table string           `json:"table"`

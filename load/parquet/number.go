@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// number gives each column a field ID. A column keeps its ID if [stays] allows it. An ID that a column had is never
-// given to another column.
+// number gives each column a field ID. A column keeps its ID if the function [stays] accepts the change of its type. An
+// ID that a column had is never given to another column.
 func (t *table) number(before []columnEntry) {
 	if t.Numbered == byName {
 		t.numberByName()
@@ -86,8 +86,8 @@ func numbered(f arrow.Field, n int) arrow.Field {
 	return f
 }
 
-// If sources share a table of a catalog, readers see one table. So all writers must use the same field IDs for its
-// columns, and its files must have a source column.
+// If sources share a table of a catalog, readers see one table. So all writers must use the same field IDs for the
+// table's columns, and the table's files must have a source column.
 //
 // byName marks a table whose field IDs are derived from the names and types of its columns. If two sources
 // add a column at the same time, both then give it the same ID.

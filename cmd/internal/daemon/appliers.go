@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
 
-// appliers apply the webhook events of one pipeline. There is one applier for each of its sources, and they work one
-// after the other. They are not safe for concurrent use.
+// appliers apply the webhook events of one pipeline. There is one applier for each source of the pipeline, and the
+// appliers work one after the other. They are not safe for concurrent use.
 type appliers []*execute.Applier
 
 // apply applies the events that are ready, source by source. If a source fails, the others are still applied. Events

@@ -93,10 +93,10 @@ type certificateFiles struct {
 	current *tls.Certificate
 	stamp   [2]stamp  // stamps of the files that current was read from
 	looked  time.Time // last check for changes
-	fault   string    // reason in the log why the last reload failed; "" if it did not fail
+	fault   string    // why the last reload failed, as logged; "" if it did not fail
 }
 
-// stamp has the properties of a file by which a change is noticed.
+// stamp has the properties of a file that show whether the file has changed.
 type stamp struct {
 	at   time.Time
 	size int64

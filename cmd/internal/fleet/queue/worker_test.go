@@ -198,7 +198,7 @@ func TestTurns(t *testing.T) {
 	}
 	seen := slices.Clone(b.order)
 	slices.Sort(seen)
-	require.Len(t, slices.Compact(seen), 18, "each once: %q", b.order)
+	require.Len(t, slices.Compact(seen), 18, "each source begins once: %q", b.order)
 	require.Eventually(t, func() bool {
 		left, err := b.units.Units(t.Context(), state.UnitFilter{Active: true})
 		return err == nil && len(left) == 0

@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ColPath is the column of a row that names its file.
+// ColPath is the column with the path of the row's file.
 const ColPath = "path"
 
 // orphanAge is how old a file without a row must be before it is removed. A younger file may still get its row, because

@@ -56,7 +56,7 @@ func TestHealthReadiness(t *testing.T) {
 		require.Equal(t, http.StatusServiceUnavailable, code)
 		require.Equal(t, map[string]string{"configuration": "ok", "inbox": "failing"}, a.Checks, "the response has no path, no name, no error")
 	}
-	require.Equal(t, 1, strings.Count(log.String(), "/var/lib/penstock/inbox.db"), "the log has it once: %s", log.String())
+	require.Equal(t, 1, strings.Count(log.String(), "/var/lib/penstock/inbox.db"), "the error is logged once: %s", log.String())
 	require.NotContains(t, log.String(), "hunter22")
 
 	full = nil
