@@ -101,10 +101,10 @@ func TestNegotiateKey(t *testing.T) {
 		"ID beside id":            {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"ID":%d}`, i/2, i) }, 4), nil},
 		"a pair":                  {row(func(i int) string { return fmt.Sprintf(`{"warehouse_id":%d,"product_id":%d,"n":%d}`, i/4, i%4, i) }, 16), []string{"product_id", "warehouse_id"}},
 		"a pair by chance":        {row(func(i int) string { return fmt.Sprintf(`{"a_id":%d,"b_id":%d}`, i/2, i%2) }, 4), nil},
-		"a name among few":        {row(func(i int) string { return fmt.Sprintf(`{"name":"n%d","url":"u%d"}`, i, i) }, 12), nil},
-		"a name among many":       {row(func(i int) string { return fmt.Sprintf(`{"name":"n%d","url":"u%d"}`, i, i) }, 60), []string{"name"}},
-		"a code among few":        {row(func(i int) string { return fmt.Sprintf(`{"code":"n%d"}`, i) }, 3), nil},
-		"a code among many":       {row(func(i int) string { return fmt.Sprintf(`{"code":"n%d"}`, i) }, 12), []string{"code"}},
+		"a name, few records":     {row(func(i int) string { return fmt.Sprintf(`{"name":"n%d","url":"u%d"}`, i, i) }, 12), nil},
+		"a name, many records":    {row(func(i int) string { return fmt.Sprintf(`{"name":"n%d","url":"u%d"}`, i, i) }, 60), []string{"name"}},
+		"a code, few records":     {row(func(i int) string { return fmt.Sprintf(`{"code":"n%d"}`, i) }, 3), nil},
+		"a code, many records":    {row(func(i int) string { return fmt.Sprintf(`{"code":"n%d"}`, i) }, 12), []string{"code"}},
 		"values, but no identity": {row(func(i int) string { return fmt.Sprintf(`{"name":"x","start_date":"2026-01-%02d"}`, i+1) }, 12), nil},
 		"a dictionary by id":      {`{"data":{"17":{"n":1},"18":{"n":1},"20":{"n":2}}}`, []string{"id"}},
 		"a list by position":      {`{"data":{"0":{"n":1},"1":{"n":1},"3":{"n":2}}}`, nil},
@@ -296,11 +296,11 @@ func TestNegotiateThorough(t *testing.T) {
 		want  *Filter
 		order string
 	}{
-		"no parameter is used": {list: changes{n: 40}},
-		"a filter":             {list: changes{n: 40, filter: "modified_since"}, want: &Filter{Param: "modified_since", Field: "updated_at", Format: records.UnitRFC3339, ByChange: true}},
-		"a filter in seconds":  {list: changes{n: 40, filter: "updated_at[gte]", unix: true}, want: &Filter{Param: "updated_at[gte]", Field: "updated_at", Format: records.UnitSeconds, ByChange: true}},
-		"another filter":       {list: changes{n: 40, filter: "since", strange: true}},
-		"an order":             {list: changes{n: 40, sort: "sort"}, order: "sort=id&direction=asc"},
+		"no parameter is used":                   {list: changes{n: 40}},
+		"a filter":                               {list: changes{n: 40, filter: "modified_since"}, want: &Filter{Param: "modified_since", Field: "updated_at", Format: records.UnitRFC3339, ByChange: true}},
+		"a filter in seconds":                    {list: changes{n: 40, filter: "updated_at[gte]", unix: true}, want: &Filter{Param: "updated_at[gte]", Field: "updated_at", Format: records.UnitSeconds, ByChange: true}},
+		"a filter that leaves out newer records": {list: changes{n: 40, filter: "since", strange: true}},
+		"an order":                               {list: changes{n: 40, sort: "sort"}, order: "sort=id&direction=asc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")

@@ -30,7 +30,7 @@ func (n *negotiation) order() {
 		h := historyOf(n.rows, key, name)
 		if edited, other := h.evidence(n.rows); edited != nil && h.complete(n.rows) {
 			n.out.Order.ByChange = true
-			f.Evidence = append(f.Evidence, fmt.Sprintf("a record changed at %s comes before one changed at %s that was created later", edited[name], other[name]))
+			f.Evidence = append(f.Evidence, fmt.Sprintf("a record changed at %s comes before a record that was created later, but changed at %s", edited[name], other[name]))
 		} else {
 			n.out.WaitsForChange = true
 			f.Refuted = append(f.Refuted, fmt.Sprintf("the latest change first: among %d records, no edited record rules out that the list is sorted by creation", len(n.rows)))

@@ -36,7 +36,7 @@ func TestListThatIsWholeBesideOthers(t *testing.T) {
 			requested++
 			return fmt.Sprintf(`"items":%s,"recent":{"views":[{"id":%d}]}`, rows(0, 23, 23), requested)
 		},
-		"the path names it": func(r *http.Request) string {
+		"the path names the first list": func(r *http.Request) string {
 			return fmt.Sprintf(`"things":%s,"posts":[{"id":%d}]`, rows(0, 23, 23), number(r, "page", 1))
 		},
 	} {

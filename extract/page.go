@@ -128,11 +128,11 @@ type End struct {
 	OnePageOnly bool
 }
 
-// ParentList describes a reading of a parent stream only for its child streams.
+// ParentList describes how a parent stream was read if only its child streams needed it.
 type ParentList struct {
 	End      End
 	Records  int64 // number of records read
-	Repeats  int64 // how many records came again
+	Repeats  int64 // how many records came more than once
 	Repeated bool  // a second reading found the same records
 }
 

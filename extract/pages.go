@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Pages reads s. A cursor from an interrupted pass continues that pass. Otherwise Pages starts at the beginning of
-// the list: if from is "" or the cursor of a finished pass, or if the request of s has changed.
+// Pages reads s. A cursor from an interrupted pass continues that pass. Pages starts at the beginning of the list if
+// the cursor is "", if its pass has ended, or if the request of s has changed.
 //
 // The last page has End. After an error no page follows. The pages before the error are valid, and a pass may
 // continue after them. Errors of the source wrap [*wire.Error], errors of a parent are a [*ParentError]. When the
@@ -18,9 +18,9 @@ func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor)
 	return c.PagesOf(ctx, s, from, nil)
 }
 
-// PagesOf is [Client.Pages] for a part of a child stream. It requests only the parents for which selects returns true.
-// If selects is nil, it requests all parents. The argument count is the number of all parents. If s is itself a parent
-// of streams in this run, selects is not used, because those streams need all of its records.
+// PagesOf is [Client.Pages] for a part of a child stream. It requests only the parents for which selects() returns
+// true, or all parents if selects is nil. The argument count of selects() is the number of all parents. If s is itself
+// a parent of streams in this run, selects is not used, because those streams need all of its records.
 func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, selects func(p Parent, count int) bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

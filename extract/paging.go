@@ -106,7 +106,7 @@ func (n *negotiation) claim(ctx context.Context, st *step) error {
 }
 
 // beyond requests the page after the last page. The list states the number of its last page. If the page after it has
-// other records, although the list has not grown, beyond returns an error.
+// other records, although the list has not grown, the result is an error.
 func (n *negotiation) beyond(ctx context.Context, first *step, second *paging.Page) error {
 	last := first.signals.LastPage
 	if second.At.Kind != paging.KindPage || last < 2 {

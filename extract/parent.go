@@ -6,8 +6,8 @@ import (
 	"github.com/penstock-data/penstock/extract/jsondoc"
 )
 
-// Parent is one request of a fan-out, a pass that requests a child stream once per parent. It has the values that the
-// request takes from records of the parent stream. Records with the same values are one Parent.
+// Parent is one request of a fan-out. A fan-out is a pass that requests a child stream once per parent. A Parent has
+// the values that the request takes from records of the parent stream. Records with the same values are one Parent.
 type Parent struct {
 	// Tuple has these values as a JSON array, in the order of the stream's parameters. A missing value is null. Tuple
 	// is valid as long as its page. In a function that gets a Parent, it is valid until the function returns.

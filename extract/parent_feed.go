@@ -223,7 +223,7 @@ func (f *parentFeed) change() {
 	f.changed = make(chan struct{})
 }
 
-// spool waits until the parent has been read. If no goroutine reads the parent, spool reads it.
+// spool waits until the parent has been read. If no goroutine reads the parent, it reads the parent itself.
 func (f *parentFeed) spool(ctx context.Context, s schemas.Stream) (*paramSpool, error) {
 	timer := time.NewTimer(parentWait)
 	defer timer.Stop()
@@ -321,7 +321,7 @@ func (r *parentReading) add(c *Client, asm *assembler, page Page) {
 	d := c.docs.Get().(*jsondoc.Doc)
 	defer c.docs.Put(d)
 	if d.Scan(page.Records) != nil {
-		return // drain scans the page too, and reports the error
+		return // drain() scans the page too, and reports the error
 	}
 	for e := range d.Elements(d.Root()) {
 		h, ok := asm.key(d, e)

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The parts leave the page unchanged. // Invariants 6 and 11
+// Parts() leaves the page unchanged. // Invariants 6 and 11
 func TestPartsOfAPage(t *testing.T) {
 	record := `{"id":%d,"text":"` + strings.Repeat("x", 1000) + `"}`
 	for name, tt := range map[string]struct {

@@ -11,7 +11,7 @@ import (
 
 const farBeyond = 1_000_000
 
-// past reports whether err refuses a page because the list ends before it. The list has ended if its total was
+// past reports whether err refuses a page because the list ends before this page. The list has ended if its total was
 // reached. Otherwise two probes decide. The server must refuse a page far after the end with the same status, and it
 // must still return the last page unchanged.
 func (l *listReader) past(ctx context.Context, at paging.Position, err error) (*step, bool) {
@@ -76,7 +76,7 @@ func (l *listReader) full() bool {
 }
 
 // clamps recognizes a server that returns its last page for every page after the end. If the first page holds all
-// records, the second page repeats it. To be sure, clamps requests the second page again, without a page size. Then the
+// records, the second page repeats it. To be sure, it requests the second page again, without a page size. Then the
 // server uses its own, smaller size, so the page must begin with another record of the first page.
 func (l *listReader) clamps(ctx context.Context, st *step) error {
 	size := l.s.Pagination.Size
@@ -87,7 +87,7 @@ func (l *listReader) clamps(ctx context.Context, st *step) error {
 	defer func() { l.s.Pagination.Size = size }()
 	own, err := l.look(ctx, st.at)
 	if paging.Refused(err) {
-		return nil // guard returns an error for the page
+		return nil // guard() returns an error for the page
 	}
 	if err != nil {
 		return err
@@ -99,8 +99,8 @@ func (l *listReader) clamps(ctx context.Context, st *step) error {
 	return nil
 }
 
-// renamedPage compares a page that has the keys of the first page. If the records differ, the key does not identify
-// records, and renamedPage returns an error.
+// renamedPage compares a page with the first page if both have the same keys. If the records differ, the key does not
+// identify records, and the result is an error.
 func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 	if l.pages < 2 || len(l.s.Key) == 0 || st.batch.N < paging.LeastRenamed || st.at.Kind == paging.KindCursor || paging.Sum(st.batch.Keys) != l.firstPrint {
 		return nil

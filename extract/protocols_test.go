@@ -110,7 +110,7 @@ func protocols(n int) map[string]http.HandlerFunc {
 			p := number(r, "page", 1)
 			fmt.Fprintf(w, `{"status":0,"body":{"groups":%s}}`, rows((p-1)*10, p*10, n))
 		},
-		"the number of the release": func(w http.ResponseWriter, r *http.Request) {
+		"members named after the records": func(w http.ResponseWriter, r *http.Request) {
 			from := number(r, "offset", 0)
 			fmt.Fprintf(w, `{"release-count":%d,"release-offset":%d,"releases":%s}`, n, from, rows(from, from+10, n))
 		},

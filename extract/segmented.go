@@ -23,7 +23,7 @@ const (
 )
 
 // segmented requests the pages of a list by keys in several segments at the same time: see package segments. For a nil
-// *segmented, the methods divide, note and stop do nothing.
+// *segmented, divide(), note() and stop() do nothing.
 type segmented struct {
 	l     *listReader
 	q     *ahead[paging.Position]
@@ -43,7 +43,7 @@ func (l *listReader) readInSegments(q *ahead[paging.Position]) {
 	q.apart = l.segments
 }
 
-// keysOf returns the keys of a page, and whether it shows that no page follows. The result ok is false if the list
+// keysOf returns the keys of a page, the place of its records, and its signals. The result ok is false if the list
 // does not continue after the key of its last record.
 func (g *segmented) keysOf(a *answer) (keys []string, list records.Found, s paging.Signals, ok bool) {
 	list, err := g.l.locate(a.d)
@@ -159,8 +159,8 @@ func (g *segmented) extend(ctx context.Context) {
 	}
 }
 
-// collect adds the answers that have arrived to the plan, and releases those that are not needed. The pass requests the
-// end of the list itself, so an error does not concern it.
+// collect adds arrived answers to the plan, and releases the answers that are not needed. An error does not concern
+// the pass, because the pass requests the end of the list itself.
 func (g *segmented) collect() {
 	for _, key := range slices.Sorted(maps.Keys(g.under)) {
 		p := g.under[key]

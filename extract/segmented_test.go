@@ -30,7 +30,7 @@ type keyed struct {
 	total bool                                     // pages state the number of records
 	count bool                                     // pages state the number of their records
 	hex   bool                                     // ids are written in hex, like the ids of MongoDB
-	fails func(w http.ResponseWriter, id int) bool // answers itself, if it returns true
+	fails func(w http.ResponseWriter, id int) bool // if it returns true, it has sent the answer
 
 	change func(k *keyed) // called before each answer
 }
@@ -67,8 +67,8 @@ func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// addWithin adds a record, at a percentage of the way from the first id to the last. It returns its id. No record comes
-// before the first, because then a resumed pass would begin again.
+// addWithin adds a record, at a percentage of the way from the first id to the last. It returns the record's id. No
+// record comes before the first, because then a resumed pass would begin again.
 func (k *keyed) addWithin(percent int) (id int) {
 	id = k.ids[0] + (k.ids[len(k.ids)-1]-k.ids[0])/100*percent
 	at := sort.Search(len(k.ids), func(i int) bool { return k.ids[i] >= id && !k.falls || k.ids[i] <= id && k.falls })
@@ -176,7 +176,7 @@ func TestKeysAgainstPages(t *testing.T) {
 			switch {
 			case name == "dense":
 				step = 1
-			case !k.total: // nothing shows where the list ends: see below
+			case !k.total: // nothing shows where the list ends: see above
 				most = 1.65
 			}
 			if k.ids = idsFrom(20_000, step, rand.New(rand.NewPCG(1, 19))); strings.HasPrefix(name, "large") {

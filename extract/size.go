@@ -74,7 +74,7 @@ func (n *negotiation) dialect(page string) string {
 	return fmt.Sprint(n.s.Surface, " ", n.at.Pointer, " ", page)
 }
 
-// sizeName returns the parameter for the page size that another list of a dialect has, or "". It is tried first.
+// sizeName returns the page size parameter of another list with the same dialect, or "". It is tried first.
 func (c *Client) sizeName(dialect string) string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -234,7 +234,7 @@ func TestMonths(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "3,4,5", r.set())
 	windows := slices.DeleteFunc(c.windows(), func(w [2]string) bool {
-		return w[0] < fmt.Sprint(now.Year()-2) // a request in advance of the last reading, which arrives late
+		return w[0] < fmt.Sprint(now.Year()-2) // a late request in advance, from the reading before
 	})
 	require.Len(t, windows, 13)
 }

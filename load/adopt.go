@@ -25,8 +25,8 @@ func Views(changes []Change) map[string]bool {
 	return views
 }
 
-// ExistingTables returns the tables that penstock made and that still exist in the database, sorted by name. The map
-// replayed has the tables that [Replay] computed. The map existing has the tables that exist now.
+// ExistingTables returns the tables that penstock made and that still exist in the database, sorted by name. It gets
+// the tables that [Replay] computed, and the tables that exist now.
 func ExistingTables[O any](replayed map[string]schemas.Table, existing map[string]O) []schemas.Table {
 	var out []schemas.Table
 	for _, name := range slices.Sorted(maps.Keys(replayed)) {
@@ -37,9 +37,8 @@ func ExistingTables[O any](replayed map[string]schemas.Table, existing map[strin
 	return out
 }
 
-// CheckNewColumns returns an error if the plan adds a column under a name that a user's column already has. The
-// function userColumn returns the name of the user's column that conflicts with a planned column, or "" if there is
-// none.
+// CheckNewColumns returns an error if the plan adds a column under a name that a user's column already has.
+// userColumn() returns the name of the user's column that conflicts with a planned column, or "" if there is none.
 // Invariant 16
 func CheckNewColumns(p Plan, userColumn func(column string) string) error {
 	if p.Create {
@@ -58,8 +57,8 @@ func CheckNewColumns(p Plan, userColumn func(column string) string) error {
 }
 
 // Adopt plans how to take over a table whose recorded changes are lost. The parameter arriving is the table of the
-// arriving rows; its metadata names the source field of each column. The map types has the types of the existing
-// columns by name. A table that holds versions gets mode History. Any other table gets the given mode.
+// arriving rows; its metadata names the source field of each column. The types of the existing columns are given by
+// name. A table that holds versions gets mode History. Any other table gets the given mode.
 //
 // Adopt returns false for one of penstock's own tables, and for a table that lacks one of the columns that only
 // penstock creates.

@@ -35,8 +35,8 @@ func Select(s *arrow.Schema, columns []string) (*arrow.Schema, error) {
 	return arrow.NewSchema(fields, nil), nil
 }
 
-// TypeOf returns penstock's type of a column of s. Tables do not store [schemas.ColOrdinal]. If s lacks the column, it
-// must be this one, so TypeOf returns its type.
+// TypeOf returns penstock's type of a column of s. Tables do not store [schemas.ColOrdinal]. If s lacks the column,
+// the column must be ColOrdinal, so TypeOf returns the type of ColOrdinal.
 func TypeOf(s *arrow.Schema, column string) arrow.DataType {
 	if i := s.FieldIndices(column); len(i) > 0 {
 		return schemas.TypeOf(s.Field(i[0]))

@@ -354,7 +354,7 @@ func Compare(table string, recordedTypes, presentTypes map[string]string) error 
 	return &ForeignChange{Table: table, Diff: diff}
 }
 
-// Accepted returns the change to record after a person has accepted a change by hand of the column f of t. The
+// Accepted returns the change to record after a person has accepted that the column f of t was changed by hand. The
 // parameter newType is the column's new type; nil if the column is gone. Accepted returns an error if the column is
 // part of the key or belongs to penstock. Invariant 16
 func Accepted(t schemas.Table, f arrow.Field, newType arrow.DataType) (Change, error) {

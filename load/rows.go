@@ -46,8 +46,8 @@ func WriteRows(ctx context.Context, tx Tx, t schemas.Table, rows ...[]any) error
 	return tx.Write(ctx, t, b)
 }
 
-// CommitRows writes rows of t in a separate transaction. The parameters from and to are the cursors of k before and
-// after the transaction.
+// CommitRows writes rows of t in a separate transaction. The two cursors are the cursors of k before and after the
+// transaction.
 func CommitRows(ctx context.Context, d Destination, k state.Key, from, to state.Cursor, p Pass, t schemas.Table, rows ...[]any) error {
 	tx, err := d.Begin(ctx, k, from, p)
 	if err != nil {

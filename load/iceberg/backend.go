@@ -19,7 +19,7 @@ type backend interface {
 	// new location. The map has no entry for a table that does not exist.
 	locate(ctx context.Context, names ...string) (map[string]string, error)
 
-	// metadata reads the metadata at a location that locate has returned. If the table has changed since then and the
+	// metadata reads the metadata at a location that locate() has returned. If the table has changed since then and the
 	// metadata file was removed, the error wraps fs.ErrNotExist.
 	metadata(ctx context.Context, name, at string) (table.Metadata, error)
 

@@ -30,9 +30,9 @@ const claimWait = 10 * time.Second
 //   - Process B finds this change, concludes that a commit was interrupted, and undoes the change.
 //   - A changes the head table and so commits its cursor, but the rows of the first table are missing.
 //
-// A claim is a snapshot of the head table. A later change of the head table succeeds only if the claim is still its
-// current snapshot. claim returns errConflict when it has made a claim, and while it waits for the claim of another
-// process. The next attempt finds its own claim and continues.
+// A claim is a snapshot of the head table. A later change of the head table succeeds only if the claim is still the
+// table's current snapshot. claim() returns errConflict when it has made a claim, and while it waits for the claim of
+// another process. The next attempt finds its own claim and continues.
 // Invariants 2, 13
 func (w *commit) claim(ctx context.Context, e *edition) error {
 	if w.backend.atomic() {

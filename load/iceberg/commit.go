@@ -130,8 +130,8 @@ func (c *catalog) attempt(ctx context.Context, spec parquet.Commit) (at string, 
 	return at, w.make(ctx, all)
 }
 
-// make writes the new metadata files of the tables. Then it commits the changes of all tables. The map locations has,
-// for each table, the location of its present metadata.
+// make writes the new metadata files of the tables. Then it commits the changes of all tables. It gets the location of
+// each table's present metadata.
 func (w *commit) make(ctx context.Context, locations map[string]string) error {
 	if err := load.Step(w.step, "metadata"); err != nil {
 		return err

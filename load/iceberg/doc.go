@@ -22,10 +22,10 @@
 // # REST catalogs
 //
 // Each kind of catalog has its own [backend]. A backend lists tables, finds their metadata, and commits a list of
-// changes if none of the tables has changed since. A change has the metadata before and after it, and the updates that
-// lead from the one to the other. A database stores the location of the metadata that penstock has written. A REST
-// catalog writes the metadata itself. Penstock sends it the updates, and the requirements that must still be true: the
-// table's UUID, current snapshot, schema and partitioning.
+// changes if none of the tables has changed since its metadata was read. A change has the metadata before and after
+// it, and the updates that lead from the one to the other. A database stores the location of the metadata that
+// penstock has written. A REST catalog writes the metadata itself. Penstock sends it the updates, and the requirements
+// that must still be true: the table's UUID, current snapshot, schema and partitioning.
 //
 // If the catalog supports the request transactions/commit, all tables change in one request. Then the invariants hold
 // as described above, provided that the catalog makes such a transaction atomic. Few catalogs can create tables in a
@@ -51,7 +51,7 @@
 //
 // If the answer to a commit is lost, or is an error of the server or of a proxy, the outcome is unknown. The next
 // attempt first reads the head table. If the head table has the ID of the commit, the commit took place. Otherwise, the
-// attempt repeats the commit. The catalog can execute only one of the two requests, because after the one, the
+// attempt repeats the commit. The catalog can execute only one of the two requests, because after one of them, the
 // requirements of the other are no longer true.
 //
 // # Tables in the catalog

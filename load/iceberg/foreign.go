@@ -88,8 +88,8 @@ type since struct {
 	unfinished bool            // penstock has begun another commit and changed this table, but was interrupted before it changed the head table
 }
 
-// lookBack finds out how a table has changed since its snapshot want. A snapshot does not count as a change if it only
-// replaces files by files with the same rows. Compaction makes such snapshots. // Invariant 16
+// lookBack finds out how a table has changed since one of its snapshots. A snapshot does not count as a change if it
+// only replaces files by files with the same rows. Compaction makes such snapshots. // Invariant 16
 func (c *catalog) lookBack(ctx context.Context, meta table.Metadata, want int64) (out since, err error) {
 	out.last = meta.SnapshotByID(want)
 	h := &history{c: c, meta: meta}
@@ -102,7 +102,7 @@ func (c *catalog) lookBack(ctx context.Context, meta table.Metadata, want int64)
 			out.diff = append(out.diff, describe(s))
 		}
 		if out.last != nil && s.SequenceNumber < out.last.SequenceNumber {
-			s = nil // s is older than the snapshot want, so want is not among its ancestors
+			s = nil // s is older than the wanted snapshot, which is therefore not an ancestor of s
 		} else if s, err = h.parent(ctx, s); err != nil {
 			return since{}, err
 		}

@@ -109,8 +109,8 @@ func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 	b.ValueCounts(rows).NullValueCounts(nulls).LowerBoundValues(low).UpperBoundValues(high)
 }
 
-// carry returns the manifests that stay unchanged. It adds the entries of the other manifests to anew, except the
-// removed files. If a removed file is in no manifest, it returns a [load.ForeignChange].
+// carry returns the manifests that stay unchanged. It adds the entries of the other manifests to the new entries,
+// except the entries of removed files. If a removed file is in no manifest, it returns a [load.ForeignChange].
 func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew newEntries) (kept []iceberg.ManifestFile, err error) {
 	gone, losing := map[string]bool{}, map[string]bool{}
 	for _, f := range e.t.Removed {

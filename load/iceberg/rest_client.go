@@ -122,8 +122,8 @@ func lost(err error) bool {
 	return s.status >= 500 && s.status != http.StatusNotImplemented || s.status == http.StatusTooManyRequests
 }
 
-// do sends one request. The elements of path are joined with slashes, and do escapes them. An element that begins with
-// ? is the query.
+// do sends one request. It escapes the elements of path, and joins them with slashes. An element that begins with ? is
+// the query.
 func (c *restClient) do(ctx context.Context, method string, in, out any, path ...string) error {
 	var body []byte
 	if in != nil {

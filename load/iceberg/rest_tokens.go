@@ -13,8 +13,8 @@ import (
 	"golang.org/x/oauth2/clientcredentials"
 )
 
-// tokens adds credentials to the requests to a catalog. It renews a token of OAuth2 before it expires, or when the
-// catalog refuses it. Its methods accept nil, for a catalog without credentials.
+// tokens adds credentials to the requests to a catalog. It renews an OAuth2 token before the token expires, or when
+// the catalog refuses the token. Its methods accept nil, for a catalog without credentials.
 type tokens struct {
 	fresh func() oauth2.TokenSource // nil: the token cannot be renewed
 

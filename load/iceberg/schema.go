@@ -78,8 +78,8 @@ func (e *edition) compare() error {
 	return err
 }
 
-// otherIDs lists the columns that have other field IDs in the schema live than in the schema want. The data files use
-// the IDs of want, so readers that use live would not find the values.
+// otherIDs lists the columns whose field IDs in the table differ from the wanted field IDs. The data files use the
+// wanted IDs, so readers that use the table's IDs would not find the values.
 func otherIDs(want, live *iceberg.Schema) (diff []string) {
 	ids := func(f iceberg.NestedField) (int, int) {
 		if l, ok := f.Type.(*iceberg.ListType); ok {

@@ -187,8 +187,8 @@ func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	return nil, fmt.Errorf("penstock does not write the type %s", t)
 }
 
-// expected returns, for each column of the schema previous, the column's type in the schema live. If another source has
-// added digits to a decimal, expected returns the type from previous instead. Then the column counts as unchanged.
+// expected returns the present type of each previous column. If another source has added digits to a decimal, it
+// returns the previous type instead. Then the column counts as unchanged.
 func expected(previous, live *iceberg.Schema) map[string]string {
 	out := map[string]string{}
 	for _, f := range previous.Fields() {

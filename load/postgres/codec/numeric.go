@@ -94,8 +94,8 @@ func appendGroups(b []byte, digits []byte, first, point int, sign uint16, scale 
 
 var errNumeric = errors.New("numeric does not fit the column's decimal type")
 
-// parseNumeric decodes a numeric. The result units is the number without its decimal point. The result shown is the
-// number of digits after the point. For 1.50, units is 150 and shown is 2.
+// parseNumeric decodes a numeric. It returns the number without its decimal point, and the number of digits after the
+// point. For 1.50, it returns 150 and 2.
 func parseNumeric(b []byte) (units *big.Int, shown int32, err error) {
 	if len(b) < 8 {
 		return nil, 0, errNumeric
