@@ -45,7 +45,7 @@ type board struct {
 	of    string
 	where string
 	view  string
-	as    string // member of a container (such as a stage) with its rows; "": the payload maps names of containers to rows
+	as    string // member of a container (such as a stage) that holds the container's rows; "": the payload maps names of containers to rows
 	by    string // column with the id of a row's container
 
 	conds []condition

@@ -8,15 +8,15 @@ import (
 
 // A view lists the members of a row that an endpoint shows. It consists of words:
 //
-//	name   name|form        a column, or its value in another form (see forms)
+//	NAME   NAME|FORM        a column, or its value in another form (see forms)
 //	*                       every column
-//	-name                   leaves out a column of *
-//	out=name|form           a column under another name
-//	out:table@column{view}  the row of table whose id is in column, or null; out:table@column?{view}: [] instead of null
-//	out:table@column.name   only the column name of that row
-//	out:table<column{view}  all rows of table whose column has this row's id
-//	out:table<column#       the number of these rows
-//	out:table*column{view}  the rows of table whose ids are listed in column
+//	-NAME                   leaves out a column of *
+//	OUT=NAME|FORM           a column under the name OUT
+//	OUT:TABLE@COLUMN{VIEW}  the row of TABLE whose id is in COLUMN, or null; OUT:TABLE@COLUMN?{VIEW}: [] instead of null
+//	OUT:TABLE@COLUMN.NAME   only the column NAME of that row
+//	OUT:TABLE<COLUMN{VIEW}  all rows of TABLE that have this row's id in COLUMN
+//	OUT:TABLE<COLUMN#       the number of these rows
+//	OUT:TABLE*COLUMN{VIEW}  the rows of TABLE whose ids are listed in COLUMN
 type view []viewItem
 
 type viewItem struct {

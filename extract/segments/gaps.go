@@ -6,7 +6,7 @@ const (
 	endWeight = 0.5 // if the list may end anywhere in a gap, this share of the gap probably has records
 	doubt     = 1.5 // the last gap reaches this many standard deviations beyond the estimated end of the list
 	mostAtEnd = 4   // maximum number of guesses at the same time in a gap where the list may end
-	unknown   = 2   // if nothing shows where a list ends, it is expected to have this many times the pages that are known
+	unknown   = 2   // if nothing shows where a list ends, its expected length is the number of known pages multiplied by this
 )
 
 // gap is a part of the list that no segment has read.

@@ -17,7 +17,7 @@ const (
 	firstStride = 48   // if nothing shows where the list ends, the first guess is this many pages ahead
 	ladder      = 1.75 // each further guess assumes that the list is longer by this factor
 	leastRounds = 2    // a gap is divided only if it needs more requests than this, one after another
-	leastShare  = 0.6  // a gap is not divided if a part would need fewer requests than this share of the fair share: see divide
+	leastShare  = 0.6  // a gap is not divided if a part would need fewer requests than this factor × fair share: see divide
 	uneven      = 1.2  // if the rate is used up, only gaps of more than uneven × fair share + 1 pages are divided
 )
 

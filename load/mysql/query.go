@@ -18,7 +18,7 @@ import (
 var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW, DESCRIBE or EXPLAIN is allowed, and it must not contain INTO")
 
 var (
-	// readOnly matches the start of the statements that Query runs. The text that noise matches was removed before.
+	// readOnly matches the start of the statements that Query runs, after the matches of the expression noise are removed.
 	readOnly = regexp.MustCompile(`(?i)^\s*(?:SELECT|WITH|VALUES|TABLE|SHOW|DESC|DESCRIBE|EXPLAIN)\b`)
 	// into matches the keyword INTO, with which a SELECT can write files and variables.
 	into = regexp.MustCompile(`(?i)\bINTO\b`)
@@ -42,7 +42,7 @@ func (b *backend) query(ctx context.Context, query string, visit func(arrow.Reco
 	if !readOnly.MatchString(bare) || strings.Contains(bare, ";") || into.MatchString(bare) || executable.MatchString(query) {
 		return ErrNotReadOnly
 	}
-	pool, err := connect(b.config, map[string]string{"time_zone": "'+00:00'", "sql_mode": "'STRICT_ALL_TABLES'"}) // in this mode a backslash begins an escape, as noise expects
+	pool, err := connect(b.config, map[string]string{"time_zone": "'+00:00'", "sql_mode": "'STRICT_ALL_TABLES'"}) // in this mode a backslash begins an escape, as the expression noise expects
 	if err != nil {
 		return err
 	}

@@ -96,7 +96,7 @@ func Shorten(err error, server string) error {
 	}
 	lines := strings.Split(strings.TrimSpace(err.Error()), "\n")
 	last := strings.TrimSpace(lines[len(lines)-1])
-	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // the text has user and database, and after "`: " the cause
+	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // the text names the user and the database, and then the cause after "`: "
 		last = one
 	}
 	if e.Config.Password != "" { // the driver never writes the password, but a server may

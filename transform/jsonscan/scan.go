@@ -23,7 +23,7 @@ const (
 	BadEncoding = -2 // not UTF-8, or half of a surrogate pair
 )
 
-// HighBits has the high bit of each byte. A word without these bits is ASCII.
+// HighBits is a word in which the high bit of each byte is set. A word in which none of these bits is set is ASCII.
 const HighBits = 0x8080808080808080
 
 const (

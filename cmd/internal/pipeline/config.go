@@ -52,13 +52,13 @@ type Config struct {
 	// tables, and refuses a pass from another origin.
 	Origins map[string]load.Origin
 
-	// Files maps destinations to the folder where files of records are stored. A destination without a folder stores
-	// only the rows about files.
+	// Files maps names of destinations to folders, in which the files that belong to records are stored. A destination
+	// without a folder stores only the rows about files.
 	Files map[string]string
 
-	// Catalogue contains the streams that request one record of a list, for a Source that implements RecordSource. With
-	// such a stream, penstock can confirm that a missing record is gone and delete its row, even if the list proves
-	// nothing. Catalogue may be nil.
+	// Catalogue contains streams whose requests return one record of a list. They are used with a Source that
+	// implements RecordSource. With such a stream, penstock can confirm that a missing record is gone and delete its
+	// row, even if the list proves nothing. Catalogue may be nil.
 	Catalogue []schemas.Stream
 
 	Workers    int     // streams read concurrently; 0: DefaultWorkers
@@ -94,7 +94,7 @@ type Config struct {
 // Options change what one run does. The zero value is a scheduled run.
 type Options struct {
 	Full          bool // read every stream from its beginning, ignoring an unfinished pass
-	ConfirmShrink bool // a person has confirmed the deletions that need this: see package proof
+	ConfirmShrink bool // a person has confirmed the deletions that need confirmation: see package proof
 	DryRun        bool // read and map, but write nothing
 
 	Backfill *Backfill // the range to read instead of changes; nil for a scheduled run
@@ -135,7 +135,7 @@ func (c *Config) passOf(s schemas.Stream, id string, whole bool) load.Pass {
 	return load.Pass{Run: id, Whole: whole, Log: c.Log[s.Name], Now: c.Now, Claim: c.claim(s)}
 }
 
-// OncePass returns a pass over s that is one transaction and reads no list. The run id of its rows is id.
+// OncePass returns a pass over s that is one transaction and reads no list. The parameter id is the run id of its rows.
 func (c *Config) OncePass(s schemas.Stream, id string) load.Pass {
 	p := c.passOf(s, id, true)
 	p.Once = true

@@ -21,7 +21,7 @@ import (
 // errCommit cancels a pass when no destination is left to commit to. The reports of the destinations say why.
 var errCommit = errors.New("no destination is left to commit to")
 
-// destinationRun is what a run does to one destination of a stream, over all of the stream's passes.
+// destinationRun is the part of a run that concerns one destination of a stream. It covers all of the stream's passes.
 type destinationRun struct {
 	dest     Destination
 	key      state.Key
@@ -49,7 +49,7 @@ type destinationRun struct {
 	over               string // id of the last finished pass that read every record
 	wholeNext          bool   // the next pass reads the whole list
 	incrementalRefuted cursor.Refutation
-	noticed            []drift.Notice // notices to report with the next pass that is not repeated
+	noticed            []drift.Notice // notices to report with the next pass, unless that pass is repeated
 	parentState
 
 	passRecord

@@ -16,7 +16,7 @@ const maxSuspects = 10_000
 const clockSlack = 2 * time.Minute
 
 type keyWatch struct {
-	suspects map[uint64]int // hash of a key with different records on two pages → number of the pass that first saw them
+	suspects map[uint64]int // hashes of keys that different records have on two pages → number of the pass that saw this first
 	tried    int
 	settled  bool // a table has rows with this key, so it cannot change any more
 }

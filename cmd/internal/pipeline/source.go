@@ -16,8 +16,8 @@ type Negotiator interface {
 	Negotiate(ctx context.Context, s schemas.Stream) (extract.Convention, error)
 }
 
-// StreamCompleter is implemented by sources that also read streams that no run requests, such as parents that are
-// read only for their children. *extract.Client is one.
+// StreamCompleter is implemented by sources that read more streams than a run requests, such as parents that are read
+// only for their children. *extract.Client is one.
 type StreamCompleter interface {
 	// Settle sets the function that returns how such a stream is read. It is called before the first pass, and may be
 	// called again.

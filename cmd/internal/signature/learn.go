@@ -163,7 +163,7 @@ func (l *learner) bodies() int {
 	return len(different)
 }
 
-// search returns one candidate of each class that verifies all samples, the preferred one first.
+// search returns one candidate for each class that verifies all samples. The preferred candidate comes first.
 func (l *learner) search() []candidate {
 	var found []candidate
 	for s := range l.candidates() {

@@ -19,7 +19,7 @@ type Scheme struct {
 	Algorithm   Algorithm   // "": HMACSHA256
 	Encoding    Encoding    // encoding of the signature; "": Hex
 	KeyEncoding KeyEncoding // "": Text for MACs, PEM for public keys
-	PublicURL   string      // URL that the sender calls, for the token url; never taken from a request
+	PublicURL   string      // URL that the sender calls; the token url needs it, and it is never taken from a request
 	AllowWeak   bool        // accept HMACSHA1
 }
 
@@ -49,7 +49,7 @@ type Parse struct {
 	KeyID   string   // KV: key of the name of the signing key, which occurs once
 	Ignore  []string // KV: keys to ignore; a delivery with any other key is refused
 
-	Sep        string // List and Template: text between items; "": a space for List; for Template, the header is one item
+	Sep        string // List and Template: text between items; "": a space for List, and for Template no text, so that the header is one item
 	ItemPrefix string // List: prefix of signatures; items without it are ignored
 
 	Template string // Template: the template of each item

@@ -22,7 +22,7 @@ type Options struct {
 	// Requests is the maximum number of requests over all streams; 0: unlimited. A source that requests pages before
 	// they are needed may send a few more.
 	Requests int
-	Keys     int // listed differences per stream and destination; 0: 20
+	Keys     int // maximum number of listed differences per stream and destination; 0: 20
 
 	compared int64 // rows of a table that are held in memory; 0: maxCompared
 }
