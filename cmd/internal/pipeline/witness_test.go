@@ -41,7 +41,7 @@ func TestVerdictsSayWhatIsMissing(t *testing.T) {
 		"gap": {sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, End: extract.End{Gaps: []extract.Gap{{At: "page 2", First: 16, Rows: 1, Status: 500, Message: "Server Error"}}}},
 			"1 record cannot be read: record 17 of the list (page 2): 500: Server Error"},
 		"empty": {sourcetest.List{Size: 10, End: extract.End{Rule: extract.RuleEmptyPage}},
-			"no total, ended with an empty page, no records arrived, as for a user without permission, read once"},
+			"no total, ended with an empty page, no records arrived (a user without permission gets none either), read once"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, map[string]*sourcetest.List{"crm_leads": &tt.list}, sourcetest.Stream("crm_leads"))

@@ -61,7 +61,7 @@ func TestFleetScales(t *testing.T) {
 	f.Workers = 4
 	four, err := Run(w, f, Measured())
 	require.NoError(t, err)
-	near(t, 4, one.Took.Seconds()/four.Took.Seconds(), 0.05, "with separate keys four workers take a quarter of the time")
+	near(t, 4, one.Took.Seconds()/four.Took.Seconds(), 0.05, "with separate keys, four workers take a quarter of the time")
 }
 
 func TestLargest(t *testing.T) {

@@ -70,7 +70,7 @@ var rules = []rule{
 		return t.hold(fmt.Sprintf("%d rows are missing and %d records were rejected; they may be the same records", t.Missing, t.Rejected))
 	}},
 	{"brake", func(t *Table) bool { return t.braked() && !t.Confirm }, func(t *Table) Decision {
-		return Decision{Confirm: true, Held: fmt.Sprintf("%d of %d rows are missing; they were kept until --confirm-shrink", t.Missing, t.Alive)}
+		return Decision{Confirm: true, Held: fmt.Sprintf("%d of %d rows are missing; they are kept until a run with --confirm-shrink", t.Missing, t.Alive)}
 	}},
 	{"gone", func(*Table) bool { return true }, func(*Table) Decision { return Decision{Action: Remove} }},
 }
@@ -173,7 +173,7 @@ func (t *Table) emptyList() Decision {
 	if t.Confirm {
 		return Decision{Action: Remove}
 	}
-	return Decision{Confirm: true, Held: fmt.Sprintf("the list is empty, and the table has %d rows; they were kept until --confirm-shrink", t.Missing)}
+	return Decision{Confirm: true, Held: fmt.Sprintf("the list is empty, and the table has %d rows; they are kept until a run with --confirm-shrink", t.Missing)}
 }
 
 // hold keeps the missing rows and holds the stream. If few rows are missing, their records are first requested one by

@@ -77,7 +77,7 @@ var doubts = []Doubt{
 	{"readings differ", Unproven, passing, readingsDiffer, (*Facts).compared},
 
 	{"part of the list", Consistent, passing, func(f *Facts) bool { return !f.whole() || f.OfWindows() }, (*Facts).part},
-	{"nothing shown", Consistent, passing, (*Facts).Empty, func(*Facts) string { return "no records arrived, as for a user without permission" }},
+	{"nothing shown", Consistent, passing, (*Facts).Empty, func(*Facts) string { return "no records arrived (a user without permission gets none either)" }},
 	{"round size", Consistent, lasts, (*Facts).Cut, func(f *Facts) string {
 		if f.steady() {
 			return fmt.Sprintf("the list has %d records again although some of them are new, so it may have been cut at this number", f.Listed())
