@@ -27,7 +27,7 @@ func goTool(t *testing.T, dir string, args ...string) string {
 	return string(out)
 }
 
-// builds skips the calling test in short mode, because to build programs takes as long as a hundred other tests. `make
+// builds skips the calling test in short mode, because building a program takes as long as a hundred other tests. `make
 // parts` runs these tests.
 func builds(t *testing.T) {
 	t.Helper()

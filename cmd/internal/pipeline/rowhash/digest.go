@@ -99,7 +99,7 @@ func (h *Hasher) Add(d *Digest, t schemas.Table, b arrow.RecordBatch) {
 	}
 }
 
-// spread mixes the hash of a row once more. Without spread, different sets of rows would often have the same sum.
+// spread mixes the hash of a row once more. Without this step, different sets of rows would often have the same sum.
 func (h *Hasher) spread(v uint64) uint64 { return maphash.Comparable(h.Seed, v) }
 
 func (h *Hasher) column(a arrow.Array) {
