@@ -33,7 +33,7 @@ type writtenRows struct {
 	rows  int64
 }
 
-// The method due adds newly written rows to the counts, and returns the tables whose statistics must be updated.
+// due() adds newly written rows to the counts, and returns the tables whose statistics must be updated.
 func (st *statistics) due(written map[string]writtenRows) (tables []schemas.Table) {
 	st.mu.Lock()
 	defer st.mu.Unlock()

@@ -370,7 +370,7 @@ func mergeBatch(t schemas.Table, n int, id func(int) int64) arrow.RecordBatch {
 	return rb.NewRecordBatch()
 }
 
-// bare is the baseline of BenchmarkMerge: it copies the rows into a temporary table, and merges them with one
+// bare() is the baseline of BenchmarkMerge. It copies the rows into a temporary table, and merges them with one
 // statement.
 func bare(b *testing.B, d *DB, t schemas.Table, batch arrow.RecordBatch) {
 	s, err := d.b.pool.acquire(b.Context())

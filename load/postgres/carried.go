@@ -53,8 +53,8 @@ func (t *transaction) Prepare(ctx context.Context, table string) error {
 	return t.run(ctx, "ANALYZE "+table)
 }
 
-// passTables lists tables of carried keys in the schema: those that passes of this process need, and those that must be
-// dropped. It is safe for concurrent use.
+// passTables lists tables of carried keys in the schema: the tables that passes of this process need, and the tables
+// that must be dropped. It is safe for concurrent use.
 type passTables struct {
 	sql dialect
 	log *slog.Logger
@@ -72,21 +72,21 @@ func newPassTables(sql dialect, log *slog.Logger) *passTables {
 	return &passTables{sql: sql, log: log, kept: map[string]bool{}, stale: map[string]bool{}}
 }
 
-// The method keep records that a pass of this process needs a table.
+// keep() notes that a pass of this process needs a table.
 func (p *passTables) keep(table string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.kept[table] = true
 }
 
-// The method forget records that a table does not exist, because its transaction was rolled back.
+// forget() notes that a table does not exist, because its transaction was rolled back.
 func (p *passTables) forget(table string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.kept, table)
 }
 
-// The method discard records that no pass needs a table any more.
+// discard() notes that no pass needs a table any more.
 func (p *passTables) discard(table string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -303,7 +303,7 @@ func (t *transaction) typeOf(types map[string]string, s codec.Column) string {
 	return t.b.Type(s.To)
 }
 
-// Objects implements [sqlmerge.Reader]. If it is not safe to write to a table, the result has the reasons.
+// Objects implements [sqlmerge.Reader]. If it is not safe to write to a table, the returned object says why.
 func (t *transaction) Objects(ctx context.Context, names []string) (map[string]*sqlmerge.Object, error) {
 	found, err := readObjects(ctx, t.session, t.b.schema, names)
 	if err != nil {

@@ -19,21 +19,21 @@ type ownTables struct {
 	ready map[bool]bool // ready[true]: the tables exist and sources share them; ready[false]: the tables exist and no sources share them
 }
 
-// The method known reports whether the tables for the source are known to exist.
+// known() reports whether the tables for the source are known to exist.
 func (o *ownTables) known(source string) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.ready[source != ""]
 }
 
-// The method exist reports whether the tables are known to exist, for one source or for many.
+// exist() reports whether the tables are known to exist, for one source or for many.
 func (o *ownTables) exist() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.ready) > 0
 }
 
-// The method learn records that the tables for the source now exist.
+// learn() notes that the tables for the source now exist.
 func (o *ownTables) learn(source string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

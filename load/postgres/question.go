@@ -260,7 +260,7 @@ func oids(numbers []string) string { return "'{" + strings.Join(numbers, ",") + 
 
 // expressionsSQL selects expressions that are not part of the query, but that the server evaluates for it. Some belong
 // to the types of the query, or to parts of these types. Others belong to tables of other roles, or to partitions of
-// such tables. The server evaluates those while it plans the query.
+// such tables. The server evaluates the expressions of tables while it plans the query.
 func (r *references) expressionsSQL() string {
 	return `WITH RECURSIVE types(oid) AS (SELECT unnest(` + oids(r.types) + `) UNION SELECT part.oid FROM types JOIN pg_type y ON y.oid = types.oid, LATERAL (
 			SELECT unnest(ARRAY[y.typbasetype, y.typelem]) AS oid

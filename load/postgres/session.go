@@ -265,8 +265,8 @@ func (s *session) execParams(ctx context.Context, sql string, values [][]byte) e
 	return cause(ctx, err)
 }
 
-// The function cause returns err. If ctx has ended and this caused err, the function adds the error of ctx. It also
-// explains the errors of a full disk and of a row that is too large.
+// cause() returns err. If ctx has ended and this caused err, it adds the error of ctx. It also explains the errors of a
+// full disk and of a row that is too large.
 func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && (pgerror.Code(err) == codeCancelled || pgerror.Code(err) == "") && !errors.Is(err, ctx.Err()) {
 		return fmt.Errorf("%w: %w", ctx.Err(), err)

@@ -110,8 +110,8 @@ func (dialect) LastRows(r sqlmerge.KeyedRows) string {
 // JSONText implements [sqlmerge.Dialect].
 func (dialect) JSONText(expr string, t arrow.DataType) string { return jsonOf(expr, t) }
 
-// Spellings implements [sqlmerge.Dialect]. Postgres cannot store a zero byte, so a stored text has \u0000 in its place.
-// A link has the zero byte in its JSON form.
+// Spellings implements [sqlmerge.Dialect]. Postgres cannot store a zero byte, so a stored text has the six characters
+// \u0000 in its place. The link of a child row holds the key as JSON, where \u0000 means the zero byte itself.
 func (dialect) Spellings(expr string, t arrow.DataType) []string {
 	text := jsonOf(expr, t)
 	if !schemas.SameType(t, schemas.Text) {

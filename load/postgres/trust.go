@@ -14,9 +14,9 @@ func trusted(role string) string {
 	return "pg_catalog.pg_has_role(" + role + ", current_user, 'MEMBER')"
 }
 
-// ownedBy returns the SQL condition that penstock's role has the owner's rights on the objects of the given role. It
-// has them if it is the given role or a member of it. Postgres treats a superuser as a member of every role. So if
-// penstock's role is a superuser, the condition is instead that the given role is trusted.
+// ownedBy returns the SQL condition that penstock's role has the owner's rights on the objects of the given role.
+// penstock's role has these rights if it is the given role or a member of that role. Postgres treats a superuser as a
+// member of every role. So if penstock's role is a superuser, the condition is instead that the given role is trusted.
 func ownedBy(role string) string {
 	return "CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN " + trusted(role) + " ELSE pg_catalog.pg_has_role(" + role + ", 'USAGE') END"
 }

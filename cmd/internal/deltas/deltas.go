@@ -136,7 +136,7 @@ func (d *Deltas) awake() []pipeline.Destination {
 	})
 }
 
-// met notes whether an operation of a destination has failed. After a failure, the destination is paused.
+// met() notes whether an operation of a destination has failed. After a failure, the destination is paused.
 func (d *Deltas) met(dest string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -167,7 +167,7 @@ var errNoAnswer = errors.New("too slow: the other destinations did not wait")
 // errIdle means that there was nothing to do, so the destination's health is still unknown.
 var errIdle = errors.New("nothing to do")
 
-// each calls do for every destination that is not paused, concurrently.
+// each() calls do() at the same time for all destinations that are not paused.
 func (d *Deltas) each(ctx context.Context, do func(ctx context.Context, dest pipeline.Destination) error) error {
 	dests := d.awake()
 	errs := make([]error, len(dests))

@@ -229,7 +229,7 @@ func (p *Printer) csvRows(b arrow.RecordBatch) error {
 	return nil
 }
 
-// guard adds a ' to a text that a spreadsheet would run as a formula.
+// guard puts a ' before a text that a spreadsheet would run as a formula.
 func (p *Printer) guard(s string) string {
 	if !p.Exact && s != "" && strings.ContainsRune("=+-@\t\r", rune(s[0])) {
 		return "'" + s

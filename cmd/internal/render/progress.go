@@ -56,7 +56,7 @@ type sample struct {
 // ProgressOptions says how the progress of a run is shown.
 type ProgressOptions struct {
 	Total  int                            // number of streams
-	Rates  func() (limit, waiting string) // returns the rate limits, and what must wait before the next request
+	Rates  func() (limit, waiting string) // returns the rate limits, and a text about surfaces that must wait before the next request
 	Log    *slog.Logger
 	Screen *Screen // where progress is redrawn in place; nil to log it
 	Silent bool    // show only the ends of streams, at debug level

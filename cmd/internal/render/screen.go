@@ -79,7 +79,7 @@ func (e *OutputError) Error() string { return fmt.Sprintf("write output: %v", e.
 // Unwrap returns the write error.
 func (e *OutputError) Unwrap() error { return e.err }
 
-// columns returns the width of the terminal w; ok is false if w is not a terminal.
+// columns returns the width of the terminal w, or false if w is not a terminal.
 func columns(w io.Writer) (n int, ok bool) {
 	if o, wrapped := w.(*Output); wrapped {
 		w = o.Writer

@@ -160,7 +160,7 @@ func root(s pipeline.StreamReport) string {
 	return strings.TrimPrefix(innermost(s.Err).Error(), s.Stream+": ")
 }
 
-// innermost returns the innermost error that err wraps. Of joined errors, it follows the first.
+// innermost returns the innermost error that err wraps. If an error joins several errors, innermost follows the first.
 func innermost(err error) error {
 	inner := errors.Unwrap(err)
 	if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {

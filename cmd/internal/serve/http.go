@@ -58,7 +58,7 @@ func (d *Daemon) answer(ctx context.Context) error {
 	return err
 }
 
-// server returns the HTTP server. The contexts of its requests end with base.
+// server returns the HTTP server. The contexts of its requests end when base ends.
 func (d *Daemon) server(base context.Context) *http.Server {
 	return &http.Server{
 		Handler:           d.route(),

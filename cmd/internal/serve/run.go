@@ -85,8 +85,8 @@ func (x *execution) guarded(ctx context.Context) (report pipeline.Report, err er
 	return x.p.Run(ctx, o)
 }
 
-// begun records that the run begins. It returns an error if the run must not begin, because another process has begun a
-// run of the pipeline. // Invariant 18
+// begun() notes in the journal and the hub that the run begins. It returns an error if the run must not begin, because
+// another process has begun a run of the pipeline. // Invariant 18
 func (x *execution) begun(ctx context.Context) error {
 	o := x.order
 	x.d.hub.update(x.p.Name, func(s *Status) {
@@ -106,7 +106,7 @@ func (x *execution) begun(ctx context.Context) error {
 	return nil
 }
 
-// refused reports that the run did not begin. It writes no record and sends no [RunEnded], because nothing was
+// refused() reports that the run did not begin. It writes no record and sends no [RunEnded], because nothing was
 // recorded or sent about the beginning of the run either. // Invariant 14
 func (x *execution) refused(err error) {
 	x.otherRun(err)
