@@ -38,7 +38,8 @@ func (h Holder) String() string {
 const lockRetry = 100 * time.Millisecond
 
 // Acquire takes the lock of the file at path, and creates the file and its folder if they are missing. If another
-// process holds the lock for longer than wait, Acquire returns [ErrLocked], wrapped. The error names the holder.
+// process holds the lock for longer than the given time, Acquire returns [ErrLocked], wrapped. The error names the
+// holder.
 func Acquire(ctx context.Context, path string, wait time.Duration) (*Lock, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", path, err)

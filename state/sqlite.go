@@ -51,9 +51,9 @@ var sqlitePragmas = url.Values{
 // schema. The file stores how many of them were run. So a new step is added at the end, and existing steps never
 // change.
 //
-// openSQLite returns three errors, wrapped: [ErrLocked] if another process still holds the file after the time wait,
-// [ErrExposed] if other users can access the file, and [ErrNewer] if more steps were run on the file than there are
-// migrations.
+// openSQLite returns three errors, wrapped: [ErrLocked] if another process holds the file for longer than the given
+// time, [ErrExposed] if other users can access the file, and [ErrNewer] if more steps were run on the file than there
+// are migrations.
 func openSQLite(ctx context.Context, path string, wait time.Duration, migrations []string) (*sqliteFile, error) {
 	if err := makeSQLite(path); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, err)

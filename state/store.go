@@ -28,8 +28,8 @@ type Store interface {
 	OpenSources(ctx context.Context) (Sources, error)
 	// ReadSources opens the state of sources for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
 	ReadSources(ctx context.Context) (Sources, error)
-	// Lease gives this process the exclusive right to work on a source of a pipeline. If source is "", the right is
-	// for the whole pipeline. If another process holds the lease for longer than wait, Lease returns [ErrLocked],
+	// Lease gives this process the exclusive right to work on a source of a pipeline. If source is "", the right is for
+	// the whole pipeline. If another process holds the lease for longer than the given time, Lease returns [ErrLocked],
 	// wrapped. The error names the holder. Invariant 13
 	Lease(ctx context.Context, pipeline, source string, wait time.Duration) (Lease, error)
 	// Notes returns the store of notes.
@@ -162,7 +162,7 @@ type Notes interface {
 	// returns [ErrMoved], wrapped. If previous is nil, the note must not exist yet. If text is nil, SetNote removes the
 	// note. The change is durable when SetNote returns.
 	SetNote(ctx context.Context, name string, previous, text []byte) error
-	// NoteNames returns the names of all notes that begin with prefix, sorted.
+	// NoteNames returns all names of notes that begin with the given prefix, sorted.
 	NoteNames(ctx context.Context, prefix string) ([]string, error)
 }
 

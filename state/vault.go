@@ -101,8 +101,8 @@ func (s *Entry) Now() time.Time { return s.vault.safe.Now() }
 // Step calls the function set by [Vault.Observe], for a step outside of the vault.
 func (s *Entry) Step(name string) { s.vault.step(name) }
 
-// Lock locks the entry for this process. If another process holds it for longer than wait, Lock returns [ErrLocked],
-// wrapped.
+// Lock locks the entry for this process. If another process holds the lock for longer than the given time, Lock returns
+// [ErrLocked], wrapped.
 func (s *Entry) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
 	if s.name == "" || strings.ContainsAny(s.name, `/\. `) {
 		return nil, fmt.Errorf("lock credential: %q is not a valid entry name", s.name)

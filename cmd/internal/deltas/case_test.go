@@ -296,7 +296,8 @@ func TestDeltasDestinationDown(t *testing.T) {
 	}
 }
 
-// A new inbox numbers its events from the beginning. Its events must not be taken for events that were already applied.
+// A new inbox numbers its events from the beginning. Its events must not be mistaken for events that were already
+// applied.
 func TestDeltasInboxLost(t *testing.T) {
 	m := newModel(5)
 	r := newDeltaRig(t, m)

@@ -116,8 +116,8 @@ func (u *Lock) Leave(locked bool, now time.Time) {
 	}
 }
 
-// Try takes the lock for deltas if it is free. If a running pass releases the lock between its commits, Try waits up to
-// patience for the current commit to end. The returned map is nil if no pass is running.
+// Try takes the lock for deltas if it is free. If a running pass releases the lock between its commits, Try waits for
+// the end of the current commit, but not longer than the given time. The returned map is nil if no pass is running.
 func (u *Lock) Try(ctx context.Context, patience time.Duration) (overlays map[string]*Overlay, ok bool) {
 	if u == nil {
 		return nil, true
