@@ -13,8 +13,8 @@ func (keyset) Type() string { return "since_id" }
 // Traits implements [Pager].
 func (keyset) Traits() Traits { return Traits{Computes: true, Blind: true} }
 
-// Candidates returns requests with the id of the last record. If the key is unknown, it takes the value of a member
-// that is named like an id.
+// Candidates returns requests with the id of the last record. If the key is unknown, the requests send the value of a
+// member that is named like an id.
 func (g keyset) Candidates(e *evidence) []Candidate {
 	names := schemas.Paging().Parameters(schemas.ParamSince)
 	if e.lastID != "" {

@@ -18,8 +18,8 @@ type Pager interface {
 	// Candidates returns the requests that may return the second page, the likeliest first.
 	Candidates(e *evidence) []Candidate
 
-	// Second returns the position of the second page for a parameter. The member At of the position is "" if the first
-	// page does not show it.
+	// Second returns the position of the second page for a parameter. If the first page does not show this position, its
+	// member At is "".
 	Second(e *evidence, param string) Position
 
 	// Next returns the position after a page. The result ok is false if the page does not show that position.

@@ -117,8 +117,8 @@ func (p *Probe) place(at Position) Position {
 	return at
 }
 
-// knowsParameter reports whether the server knows a refused parameter, and refused only its value. The server knows it
-// if it accepts an unknown parameter, or refuses an unknown parameter with another message.
+// knowsParameter reports whether the server knows a refused parameter, and refused only its value. That is so if the
+// server accepts unknown parameters, or refuses them with another message.
 func (p *Probe) knowsParameter() bool {
 	return p.server.controlled && (p.server.answers || !slices.Equal(p.words, p.server.strange))
 }

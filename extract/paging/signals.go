@@ -100,8 +100,8 @@ func (s *Signals) AdoptToken(at Position, constant map[string]bool) {
 	s.Unread = slices.Delete(slices.Clone(s.Unread), i, i+1)
 }
 
-// Doubts returns the unread signals. It leaves out numbers up to rows, because they may count the records that were
-// read.
+// Doubts returns the unread signals. It leaves out numbers that are not larger than the number of rows, because they
+// may count the records that were read.
 func (s *Signals) Doubts(rows int64) []Unread {
 	return slices.DeleteFunc(slices.Clone(s.Unread), func(u Unread) bool { return u.Number >= 0 && u.Number <= rows })
 }

@@ -29,8 +29,8 @@ func readAlerts(v value) Alerts {
 	return a
 }
 
-// readPipelineAlerts reads the alerts of a pipeline. If the pipeline does not set a key, the value of this key in the
-// alerts of the file applies.
+// readPipelineAlerts reads the alerts of a pipeline. For a key that the pipeline does not set, the value in the alerts
+// of the whole file applies.
 func readPipelineAlerts(v value, general Alerts) *Alerts {
 	a := general
 	a.At = v.pos()

@@ -282,8 +282,8 @@ func (c *Config) Scopes(source string, surface schemas.Surface) []string {
 	return slices.Compact(all)
 }
 
-// scope returns the scope that is needed to read a stream. If the catalogue has no scope for it, scope guesses
-// MODULE.read, such as crm.read.
+// scope returns the scope that is needed to read a stream. If the catalogue has no scope for this stream, the result is
+// a guess: MODULE.read, such as crm.read.
 func (s Stream) scope() string {
 	if s.Scope != "" {
 		return s.Scope

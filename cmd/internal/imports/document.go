@@ -301,7 +301,7 @@ func (d *document) endOf(line int) int {
 	return d.lines[line]
 }
 
-// lastLine returns the last line of a value in block style. The lines of the value are indented more than key. A
+// lastLine returns the last line of a value in block style. The lines of the value are indented more than the key. A
 // comment that is indented less belongs to the next key.
 func (d *document) lastLine(key position) int {
 	last := key.line

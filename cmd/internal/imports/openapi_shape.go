@@ -57,8 +57,8 @@ func (w *shaper) members(properties openapi3.Schemas, depth int) []Member {
 	return all
 }
 
-// oneOf adds to a shape the properties that its variants, from oneOf or anyOf, have in common. It ignores the variant
-// null.
+// oneOf adds to a shape the properties that all its variants have in common. In the document, the variants are under
+// the key oneOf or anyOf. The variant null is ignored.
 func (w *shaper) oneOf(out *Shape, variants openapi3.SchemaRefs, depth int) *Shape {
 	var union *Shape
 	for _, ref := range variants {
