@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Attempt is one attempt at units that were claimed together. A unit is settled, with its state and report,
-// as soon as all of its streams are complete, even while other units are still read. Another worker that
-// takes over the attempt does not read a settled unit again. An Attempt is safe for concurrent use.
+// Attempt is one attempt at units that were claimed together. A unit is settled, with its state and report, as soon as
+// all of its streams are complete, even while other units are still being read. Another worker that takes over the
+// attempt does not read a settled unit again. An Attempt is safe for concurrent use.
 type Attempt struct {
 	redact       func(string) string
 	settle       func(...state.Unit)
@@ -24,10 +24,10 @@ type Attempt struct {
 	requests int // requests that settled units report
 }
 
-// NewAttempt begins an attempt at units. The parameter destinations is the number of destinations of each stream. The
-// attempt calls the function settle with each unit that is settled before the attempt ends, and the function redact
-// with each text before the text is stored. The function now must be the clock of the state. With a machine's clock
-// that is hours wrong, retries would wait for hours, or not at all.
+// NewAttempt begins an attempt at units, whose streams each have the given number of destinations. The attempt passes
+// each unit that is settled before the attempt ends to settle(), and passes each text to redact() before the text is
+// stored. It reads the clock of the state with now(). A machine's clock may be hours wrong, and then retries would wait
+// for hours, or not at all.
 func NewAttempt(units []state.Unit, destinations int, now func() time.Time, redact func(string) string, settle func(...state.Unit)) *Attempt {
 	return &Attempt{
 		redact: redact, settle: settle, now: now, began: now(), destinations: destinations,
@@ -48,8 +48,9 @@ func (a *Attempt) ended(r pipeline.StreamReport) {
 	}
 }
 
-// completedUnit settles and returns the unit that r completes. It leaves the last unit to Settle, because
-// that unit also gets the attempt's remaining requests.
+// completedUnit records the report r of a stream. If the report completes a unit, completedUnit settles the unit and
+// returns it. It leaves the last unit to Settle, because the report of that unit also counts the attempt's remaining
+// requests.
 func (a *Attempt) completedUnit(r pipeline.StreamReport) (none state.Unit, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -81,7 +82,7 @@ func (a *Attempt) streamReports(u state.Unit) (all []pipeline.StreamReport, requ
 	return all, requests, complete
 }
 
-// Settle returns the remaining units in their states after the attempt; see the function Settle.
+// Settle returns the remaining units with their states after the attempt; see the function Settle.
 func (a *Attempt) Settle(r pipeline.Report, err error, final bool) []state.Unit {
 	a.mu.Lock()
 	defer a.mu.Unlock()

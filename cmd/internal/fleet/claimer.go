@@ -13,7 +13,7 @@ import (
 )
 
 // DefaultLife is how long a worker keeps its units without a heartbeat. Other workers get the units of a lost worker
-// within a minute: River looks for lost jobs every 30 seconds.
+// within a minute, because the job queue, River, looks for lost jobs every 30 seconds.
 const DefaultLife = 20 * time.Second
 
 // ErrUnitsLost is the cause with which the context of an attempt ends if another worker took over its
@@ -26,22 +26,21 @@ type Claimer struct {
 	Units state.Units
 	Name  string        // unique name of the worker
 	Life  time.Duration // how long the worker keeps units without a heartbeat; 0: DefaultLife
-	// Alone reports that something other than the store keeps other workers from taking over the units
-	// while this process lives. Then a store that does not answer ends no attempt.
+	// Alone is true if a lock outside the store keeps other workers from taking over the units while this process lives.
+	// An attempt then continues even if the store does not answer.
 	Alone bool
 }
 
 // settleEvery is how often settled units are written to the store, in one batch.
 const settleEvery = time.Second
 
-// settleGrace limits the writing of results after an attempt must stop. // Invariant 15
+// settleGrace limits how long results may still be written after an attempt had to stop. // Invariant 15
 const settleGrace = time.Second
 
-// Work claims the units that c selects and calls attempt with them. The function attempt returns the units as they are
-// to be stored, and Work stores them. If attempt finishes units before it returns, it may pass them to the function
-// settle, from any goroutine; it must not return these units again. The function attempt must stop when its context
-// ends. Work returns the number of claimed units. It is no error if another worker has taken over a unit, because that
-// worker settles it.
+// Work claims the units that c selects, and calls attempt() with them. It stores the units that attempt() returns.
+// Units that are finished earlier may be passed to settle(), from any goroutine, and must then not be returned. When
+// the context of attempt() ends, attempt() must stop. Work returns the number of claimed units. It is no error if
+// another worker has taken over a unit, because that worker settles it.
 func (h Claimer) Work(ctx context.Context, c state.Claim, attempt func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit) (int, error) {
 	if h.Life <= 0 {
 		h.Life = DefaultLife
@@ -123,8 +122,8 @@ func (g *heldUnits) held() []int64 {
 	return slices.Sorted(maps.Keys(g.left))
 }
 
-// beat sends heartbeats until ctx ends. The parameter last is the time of the last successful heartbeat. If heartbeats
-// fail for too long, beat calls the function lost, before the store lets another worker claim the units. It measures
+// beat sends heartbeats until ctx ends. The last successful heartbeat before the call was at the time last. If
+// heartbeats fail for too long, beat calls lost(), before the store lets another worker claim the units. It measures
 // the time with the clock of this process. If the claimer is Alone, failed heartbeats do not end the attempt.
 // Invariant 13
 func (g *heldUnits) beat(ctx context.Context, last time.Time, lost context.CancelCauseFunc) {

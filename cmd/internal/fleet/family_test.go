@@ -32,7 +32,8 @@ func TestFamilies(t *testing.T) {
 	require.Equal(t, [][]string{{"alone"}, {"a", "a.child", "b", "b.child", "b.child.child"}, {"orphan"}, {"z"}}, got)
 }
 
-// The streams of the catalogue must form many families, each with all its parents and twins.
+// The streams of the catalogue must form many families, each with all parents and twins of its streams. Twins are two
+// streams whose lists are compared.
 func TestFamiliesOfTheCatalogue(t *testing.T) {
 	cat, err := schemas.Load()
 	require.NoError(t, err)

@@ -67,7 +67,7 @@ type jobSet struct {
 }
 
 // together makes one run over 1,000 sound sources and 1,000 troubled ones, in a random order. If known is true, the
-// troubled sources were silent the last time, too.
+// pool knows that the troubled sources were silent the last time.
 func together(t *testing.T, p fleet.Pool, known bool, trouble ...string) (c jobSet) {
 	c.ends, c.tries = map[string]int{}, map[string]int{}
 	synctest.Test(t, func(t *testing.T) {

@@ -2,7 +2,7 @@ package fleet
 
 import "time"
 
-// meanDuration is a moving mean and a moving deviation, as TCP estimates round-trip times.
+// meanDuration is a moving mean with a moving deviation. TCP estimates round-trip times in the same way.
 type meanDuration struct{ mean, deviation time.Duration }
 
 func (m *meanDuration) observe(d time.Duration) {
@@ -14,8 +14,8 @@ func (m *meanDuration) observe(d time.Duration) {
 	m.mean += (d - m.mean) / 8
 }
 
-// timeout returns the time after which an answer is overdue. It is at least an eighth of patience, so that a
-// busy machine does not make a source look silent.
+// timeout returns the time after which an answer is overdue. It is at least an eighth of the patience, so that a busy
+// machine does not make a source look silent.
 func (m *meanDuration) timeout(patience time.Duration) time.Duration {
 	if m.mean == 0 {
 		return patience

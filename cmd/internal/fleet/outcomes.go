@@ -40,7 +40,7 @@ type Outcomes struct {
 	requests int
 }
 
-// NewOutcomes returns empty Outcomes of a run of the pipeline name.
+// NewOutcomes returns Outcomes for a run of the named pipeline. They are empty at first.
 func NewOutcomes(run, name string) *Outcomes {
 	return &Outcomes{run: run, pipeline: name, started: time.Now(), at: map[[2]string]int{}}
 }

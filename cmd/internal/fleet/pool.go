@@ -14,7 +14,7 @@ import (
 )
 
 // Job is the work for one source. Run returns when all of its work has ended. If ctx ends, Run returns soon after. It
-// calls beat, from any goroutine, whenever its source answers. Run handles its own errors and panics.
+// calls beat(), from any goroutine, whenever its source answers. Run handles its own errors and panics.
 //
 // While other jobs wait to start, a job whose source is silent may be put off: its ctx ends with [ErrPutOff] as the
 // cause. If Run then returns true, the job starts again after the waiting jobs have started. A job is put off twice at
@@ -44,9 +44,9 @@ const (
 // returns how many jobs started, each counted once.
 //
 // A job counts as working until its source is silent for longer than sources usually are. Before the first answer, a
-// job counts as a fraction of a job: the share of recent jobs whose source answered. So many sources that never answer
-// still leave nearly all of the width to other sources. When p.Most jobs are under way, a job whose source stays
-// silent is put off.
+// job counts as a fraction of a job: the share of recent jobs whose source answered. Therefore sources that never
+// answer, even if there are many, leave nearly all of the width to the others. When p.Most jobs are under way, a job
+// whose source stays silent is put off.
 func (p Pool) Run(ctx context.Context, jobs []Job) int {
 	s := &run{scheduler: newScheduler(p), ended: make(chan *task)}
 	for _, j := range jobs {
@@ -123,7 +123,7 @@ func (s *run) start(ctx context.Context, t *task) {
 	}()
 }
 
-// await also returns when it is time to check again whether jobs now wait for their sources.
+// await waits until a job ends. It returns earlier if it is time to check again whether jobs wait for their sources.
 func (s *run) await(ctx context.Context) {
 	var look <-chan time.Time
 	if first := s.round(); first < lastRound || first == lastRound && len(s.active) < s.pool.Most {

@@ -39,7 +39,7 @@ func TestPoolBounds(t *testing.T) {
 				busy := time.Duration(rapid.IntRange(0, 5).Draw(rt, "busy")) * 400 * time.Millisecond
 				jobs = append(jobs, fleet.Job{Run: func(_ context.Context, beat func()) bool {
 					if all := int(under.Add(1)); all > p.Most {
-						t.Errorf("job %d: %d at once of %d", i, all, p.Most)
+						t.Errorf("job %d: %d jobs under way, want at most %d", i, all, p.Most)
 					}
 					time.Sleep(busy)
 					under.Add(-1)

@@ -144,9 +144,9 @@ func (f *scheduler) room() bool {
 // work that would be interrupted.
 const longSilence = 5
 
-// putOff interrupts jobs that wait for their sources, so that other jobs can start. An interrupted job starts again in a
-// later round. The parameter waiting is the lowest round of the jobs that have not started. putOff begins with jobs
-// whose source has never answered. Of several such jobs, it begins with the one that has waited the longest.
+// putOff interrupts jobs that wait for their sources, so that other jobs can start. An interrupted job starts again in
+// a later round. The lowest round of the jobs that have not started is given. putOff begins with jobs whose source has
+// never answered. Of several such jobs, it begins with the one that has waited the longest.
 // Invariant 15
 func (f *scheduler) putOff(waiting int) {
 	if len(f.active) < f.pool.Most {
@@ -163,8 +163,8 @@ func (f *scheduler) putOff(waiting int) {
 	}
 }
 
-// longestSilent returns the job to put off next, and the round that it moves into. This round must be later than the
-// round waiting.
+// longestSilent returns the job to put off next, and the round that it moves into. It only returns a job that moves
+// into a later round than the given one.
 func (f *scheduler) longestSilent(waiting int) (found *runningJob, into int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -65,10 +65,10 @@ func (ps *Slots) take() (*Slot, <-chan struct{}) {
 	return p, nil
 }
 
-// StartWait starts to measure how long the job waits for its source, until the function end is called. The parameter
-// round is the round of the job: 0, or a higher round if an earlier attempt at the job was put off. In the last round,
-// a job is not put off again. If the job is put off, limited ends with [ErrPutOff] as its cause, and end returns the
-// new round.
+// StartWait starts to measure how long the job waits for its source. A call of end() stops this. The job is in the
+// given round: 0, or a higher round if an earlier attempt at it was put off. In the last round, a job is not put off
+// again. If the job is put off, the returned context ends with [ErrPutOff] as its cause, and end() returns the new
+// round.
 func (p *Slot) StartWait(ctx context.Context, round int) (limited context.Context, end func() (round int, off bool)) {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()
@@ -89,8 +89,8 @@ func (p *Slot) StartWait(ctx context.Context, round int) (limited context.Contex
 // RecordAnswer records that the source has answered.
 func (p *Slot) RecordAnswer() { p.of.scheduler.beat(&p.runningJob) }
 
-// Wait returns true when done is closed. It returns false as soon as the source is silent and the slot can be
-// given up. The job then continues without a slot.
+// Wait returns true when the channel done is closed. If the source is silent and the slot can be given up, Wait returns
+// false at once. The job then continues without a slot.
 func (p *Slot) Wait(done <-chan struct{}) bool {
 	look := time.NewTicker(p.of.scheduler.look())
 	defer look.Stop()
@@ -107,8 +107,8 @@ func (p *Slot) Wait(done <-chan struct{}) bool {
 	}
 }
 
-// stepAside gives up the slot only if the job waits for its source, and the jobs use at least one slot less than they
-// hold.
+// stepAside gives up the slot if the job waits for its source, and if all jobs together use at least one slot less than
+// they hold. Otherwise it returns false.
 func (p *Slot) stepAside() bool {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 )
 
 // Plan returns the units of one source in a run, one for each family of streams (see [Families]). The field Part of a
-// unit has the names of its streams.
+// unit lists the names of the unit's streams.
 func Plan(run, name, source string, streams []schemas.Stream) []state.Unit {
 	var units []state.Unit
 	for _, family := range Families(streams) {
@@ -106,7 +106,7 @@ func ReportOf(u state.Unit) (r UnitReport) {
 		return UnitReport{Reason: "cannot read the report of the unit"}
 	}
 	if u.State == state.UnitFailed && u.Broken >= state.MostBroken {
-		r.Status, r.Reason = pipeline.StatusFailed, fmt.Sprintf("given up: its worker died %d times while it worked on this unit, last %s. The system log may say why (out of memory?)", u.Broken, u.Worker)
+		r.Status, r.Reason = pipeline.StatusFailed, fmt.Sprintf("given up: its worker died %d times while it worked on this unit, the last time on %s. The system log may say why (out of memory?)", u.Broken, u.Worker)
 	}
 	if u.State == state.UnitCancelled && r.Reason == "" {
 		r.Reason = "cancelled, or its process ended unexpectedly"
@@ -130,14 +130,14 @@ var failedUnit = retry.Policy{First: 10 * time.Second, Growth: 4, Longest: 10 * 
 const (
 	// longestPark limits the wait for a source that asks to be retried later. A longer wait is left to a later run.
 	longestPark = time.Hour
-	// lockedPause is multiplied by the number of the attempt, but at most by lockedPauses.
+	// lockedPause times the number of the attempt is the wait for a lock. The factor is at most lockedPauses.
 	lockedPause  = time.Second
 	lockedPauses = 20
 )
 
 // Settle returns the units with their states and reports after an attempt. The parameter r is the report of the
 // attempt. If there was no attempt, err is the reason. If final is true, err comes from the configuration, so that a
-// retry would fail again. Settle applies the function redact to texts before they are stored.
+// retry would fail again. Settle passes each text to redact() before the text is stored.
 func Settle(units []state.Unit, r pipeline.Report, err error, final bool, now time.Time, redact func(string) string) []state.Unit {
 	of := map[string][]pipeline.StreamReport{}
 	for _, s := range r.Streams {
@@ -162,7 +162,7 @@ func Settle(units []state.Unit, r pipeline.Report, err error, final bool, now ti
 	return settled
 }
 
-// EndUnread ends units that are not to be read, with the reason why.
+// EndUnread ends units that are not to be read. Their reports give the reason.
 func EndUnread(units []state.Unit, why string) []state.Unit {
 	left := make([]state.Unit, len(units))
 	for i, u := range units {

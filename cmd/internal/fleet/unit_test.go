@@ -88,10 +88,11 @@ func TestLeft(t *testing.T) {
 	require.Equal(t, pipeline.StatusPartial, Joined("r", "p", left).Status)
 }
 
-// If the workers of a unit died, its report says so, and not what an earlier attempt has reported.
+// If workers died while they worked on a unit, the unit's report says so. It no longer says what an earlier attempt
+// reported.
 func TestReportOfBroken(t *testing.T) {
 	u := state.Unit{State: state.UnitFailed, Part: "a", Broken: state.MostBroken, Worker: "host/1", Report: []byte(`{"status":"stopped","why":"x"}`)}
-	require.Contains(t, ReportOf(u).Reason, fmt.Sprintf("%d times while it worked on this unit, last host/1", state.MostBroken))
+	require.Contains(t, ReportOf(u).Reason, fmt.Sprintf("%d times while it worked on this unit, the last time on host/1", state.MostBroken))
 	r := Joined("r", "p", []state.Unit{u})
 	require.Equal(t, pipeline.StatusFailed, r.Status)
 	require.ErrorContains(t, r.Err, "given up")

@@ -14,7 +14,7 @@ import (
 // secretTime limits how long the command of a ${cmd:…} reference may take.
 const secretTime = 30 * time.Second
 
-// printed runs the command of a ${cmd:…} reference, and returns its output.
+// printed returns the output of the command in a ${cmd:…} reference.
 func (o *Opener) printed(argv []string) (string, error) {
 	if err := o.mayRun(argv[0]); err != nil {
 		return "", err

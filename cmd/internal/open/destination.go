@@ -54,8 +54,8 @@ type MemoryPlan struct {
 	Rows   int   // wanted number of rows in one commit; the last page may exceed it
 }
 
-// with returns a plan that is large enough for both r and other. The field Rows is that of r, or that of other if r has
-// none.
+// with joins the plans r and other to a plan that is large enough for both. The field Rows is taken from r, or from
+// other if r does not set it.
 func (r MemoryPlan) with(other MemoryPlan) MemoryPlan {
 	ahead := max(r.Ahead, other.Ahead)
 	if r.Ahead == 0 || other.Ahead == 0 {
@@ -70,8 +70,8 @@ type Querier interface {
 	Close() error
 }
 
-// Kind returns the kind of a destination. If this build does not support what the
-// destination configures, it returns a fault with the position.
+// Kind returns the kind of a destination. If this build does not support what the destination configures, it returns a
+// fault with the position in the file.
 func (o *Opener) Kind(c *config.Config, d config.Destination) (Kind, error) {
 	all := o.Kinds
 	i := slices.IndexFunc(all, func(p Kind) bool { return p.Scheme == d.Scheme })

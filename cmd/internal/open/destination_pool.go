@@ -32,8 +32,8 @@ func NewDestinationPool() *DestinationPool {
 	return &DestinationPool{all: map[config.Destination]*pooledDestination{}}
 }
 
-// open returns a handle of the destination that d configures. The parameter open is called if the destination is not
-// open. Each caller must close its handle.
+// open returns a handle of the destination that d configures. If the pool does not have the destination open, it calls
+// open(). Each caller must close its handle.
 func (l *DestinationPool) open(d config.Destination, open func() (load.Destination, error)) (load.Destination, error) {
 	if l == nil {
 		return open()
@@ -53,7 +53,7 @@ func (l *DestinationPool) open(d config.Destination, open func() (load.Destinati
 }
 
 func (l *DestinationPool) of(d config.Destination) *pooledDestination {
-	d.At = config.Pos{} // a destination that has moved within the configuration file is the same
+	d.At = config.Pos{} // a destination that has moved within the configuration file is still the same one
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all[d] == nil {
@@ -84,7 +84,7 @@ func (b *sharedDestination) Close() (err error) {
 // Pooled returns the pooled destination.
 func (b *sharedDestination) Pooled() load.Destination { return b.Destination }
 
-// whole returns the destination that a handle or a part belongs to, or d itself if it is neither.
+// whole returns the destination that d belongs to, if d is a handle or a part of it. Otherwise it returns d.
 func whole(d load.Destination) load.Destination {
 	if in, ok := d.(interface{ Pooled() load.Destination }); ok {
 		return whole(in.Pooled())

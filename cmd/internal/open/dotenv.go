@@ -20,8 +20,8 @@ type dotenv struct {
 	values map[string]string
 	from   fs.FileInfo
 	err    error  // why the file is not used
-	text   string // content of an unused file, to find out whether it has a variable
-	hides  bool   // a variable was looked up that only the unused file has
+	text   string // content of a file that is not used, to find out whether it assigns a variable
+	hides  bool   // the file is not used, but assigns a variable that was looked up
 }
 
 func newDotenv(config string) *dotenv {
@@ -64,9 +64,9 @@ func (d *dotenv) read() {
 	}
 }
 
-// trouble returns why the file is not used. It returns nil if the file is used, or was not needed. The result missed
-// says whether a variable was looked up that only the unused file has. Then the error must be reported: otherwise an
-// optional variable, such as the key of the state, would be ignored silently.
+// trouble returns why the file is not used. It returns nil if the file is used, or was not needed. The second result is
+// true if the file assigns a variable that was looked up and not found. The caller must then report the error.
+// Otherwise an optional variable, such as the key of the state, would be ignored silently.
 func (d *dotenv) trouble() (err error, missed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +101,7 @@ func parseDotenv(text string) (map[string]string, error) {
 	return values, nil
 }
 
-// assigns reports whether a line of the text, which need not be valid, assigns a value to a variable.
+// assigns reports whether a line of the text assigns a value to the named variable. The text need not be valid.
 func assigns(text, name string) bool {
 	for line := range strings.Lines(text) {
 		assigned, _, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")

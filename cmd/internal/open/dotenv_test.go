@@ -51,8 +51,8 @@ func TestDotenv(t *testing.T) {
 	require.False(t, missed, "no variable of the file was looked up")
 }
 
-// If the file is not used, trouble knows whether the file has a variable, even if the name of another variable ends
-// with the same letters.
+// If the file is not used, trouble() still finds out whether the file assigns the wanted variable. A variable whose
+// name only ends with the same letters does not count.
 func TestDotenvHides(t *testing.T) {
 	for line, hides := range map[string]bool{
 		"PENSTOCK_TEST_KEY=1":                    true,

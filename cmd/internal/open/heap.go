@@ -124,7 +124,8 @@ func memoryLimit(root fs.FS) (lowest int64) {
 	return lowest
 }
 
-// noLimit is the number from which a limit counts as no limit. Version 1 of cgroups has such a number for "no limit".
+// noLimit is the smallest number that means that there is no limit. Version 1 of cgroups has such a number in the file
+// of a group without a limit.
 const noLimit = 1 << 60
 
 func readLimit(root fs.FS, name string) int64 {

@@ -29,7 +29,7 @@ func TestHeapFollowsTheLists(t *testing.T) {
 		"a kind without a plan":              {[]MemoryPlan{{}}, 128},
 		"a kind with a plan and one without": {[]MemoryPlan{{}, reads(small, 1)}, 133},
 		"answers in advance":                 {[]MemoryPlan{reads(MemoryPlan{Heap: 38 << 20, List: 5 << 20, Ahead: 16 << 20}, 2)}, 64},
-		"one run in both places":             {[]MemoryPlan{reads(small.with(large), 2)}, 218},
+		"one run into two destinations":      {[]MemoryPlan{reads(small.with(large), 2)}, 218},
 	} {
 		require.Equal(t, c.mib<<20, heapFor(c.runs), name)
 	}
@@ -64,7 +64,7 @@ func TestMemoryLimit(t *testing.T) {
 		"version 2, without a limit": {fstest.MapFS{
 			"proc/self/cgroup": file("0::/user.slice/a\n"), "sys/fs/cgroup/user.slice/a/memory.max": file("max\n"),
 		}, 0},
-		"version 2, of the parent": {fstest.MapFS{
+		"version 2, limit of the parent": {fstest.MapFS{
 			"proc/self/cgroup": file("0::/user.slice/a\n"), "sys/fs/cgroup/user.slice/a/memory.max": file("900000000\n"),
 			"sys/fs/cgroup/user.slice/memory.max": file("500000000\n"),
 		}, 500000000},

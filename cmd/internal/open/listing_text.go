@@ -54,8 +54,8 @@ func (t *yamlText) UnmarshalYAML(n ast.Node) error {
 // quoted matches the parts of a database error that may come from a row: quoted text and numbers.
 var quoted = regexp.MustCompile(`'[^']*'|"[^"]*"|[0-9]+`)
 
-// withoutValues truncates the error of a query before the first part that may be a value of a row. Conversion errors
-// have such parts. Parts that occur in the query itself are kept. // Invariant 5
+// withoutValues truncates the error of a query before the first part that may be a value of a row. Errors about a
+// conversion contain such values. Parts that occur in the query itself are kept. // Invariant 5
 func withoutValues(text, query string) string {
 	for _, m := range quoted.FindAllStringIndex(text, -1) {
 		if word := strings.Trim(text[m[0]:m[1]], `'"`); word == "" || !strings.Contains(query, word) {

@@ -20,11 +20,12 @@ import (
 // MaxConfig is one byte more than the largest configuration: enough to see that a file is too large.
 const MaxConfig = 1<<20 + 1
 
-// Load reads the configuration for a verb that reads sources. It runs the commands that list sources.
+// Load reads the configuration for a penstock command that reads sources. If the configuration has commands that list
+// sources, Load runs them.
 func (o *Opener) Load() (*config.Config, error) { return o.loadWith(false, o.Listed) }
 
-// LoadDestinations reads the configuration for a verb that needs no source. It does not run the commands that list
-// sources, so the result lacks these sources.
+// LoadDestinations reads the configuration for a penstock command that needs no source. It does not run commands that
+// list sources, so the result lacks these sources.
 func (o *Opener) LoadDestinations() (*config.Config, error) {
 	return o.loadWith(true, func(l config.Listing) ([]config.Row, error) {
 		if l.Command != nil {
@@ -54,7 +55,7 @@ func (o *Opener) loadWith(places bool, rows func(config.Listing) ([]config.Row, 
 	return c, err
 }
 
-// Parse parses a configuration. env looks up environment variables, and rows reads a list of sources.
+// Parse parses a configuration. It looks up environment variables with env(), and reads a list of sources with rows().
 func (o *Opener) Parse(data []byte, env func(string) (string, bool), onlyPlaces bool, rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
 	cat, err := schemas.Load()
 	if err != nil {
@@ -124,7 +125,7 @@ func mounted(path string) bool {
 // maxNamed is how many names an error lists.
 const maxNamed = 20
 
-// PickPipeline returns the pipeline that args name. Without a name, it returns the only pipeline.
+// PickPipeline returns the pipeline that is named in args. Without a name, it returns the only pipeline.
 func PickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
 	name := ""
 	if len(args) > 0 {
@@ -133,9 +134,9 @@ func PickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
 	return Pick(c.File, "pipeline", "", c.Pipelines, func(p config.Pipeline) string { return p.Name }, name)
 }
 
-// Pick returns the element of the slice all that has the given name. If name is "" and there is only one element, Pick
-// returns that element. Otherwise the error lists names to choose from. The parameter flag is the name of the flag with
-// which the user chooses; it is "" if the user chooses with an argument.
+// Pick returns the element with the given name. If the name is "" and there is only one element, Pick returns that
+// element. Otherwise it returns an error that lists the names to choose from. The error shows the given flag, with
+// which the user chooses. If the flag is "", the user chooses with an argument.
 func Pick[T any](file, what, flag string, all []T, called func(T) string, name string) (T, error) {
 	names := make([]string, len(all))
 	for i, one := range all {
@@ -158,7 +159,7 @@ func Pick[T any](file, what, flag string, all []T, called func(T) string, name s
 	return none, failure.Usage(hint, "name a %s: %s has %d", what, file, len(all))
 }
 
-// LoadPipeline reads the configuration and picks the pipeline that args name.
+// LoadPipeline reads the configuration and picks the pipeline that is named in args.
 func (o *Opener) LoadPipeline(args []string) (*config.Config, config.Pipeline, error) {
 	c, err := o.Load()
 	if err != nil {
@@ -168,8 +169,8 @@ func (o *Opener) LoadPipeline(args []string) (*config.Config, config.Pipeline, e
 	return c, p, err
 }
 
-// LoadOneSource is like LoadPipeline, for a verb that works on one source. If the pipeline has several sources, the
-// parameter source selects one.
+// LoadOneSource is like LoadPipeline, for a command that works on one source. If the pipeline has several sources,
+// LoadOneSource selects the named one.
 func (o *Opener) LoadOneSource(args []string, source string) (*config.Config, config.Pipeline, error) {
 	c, p, err := o.LoadPipeline(args)
 	if err != nil || !p.MultiSource {
@@ -179,7 +180,7 @@ func (o *Opener) LoadOneSource(args []string, source string) (*config.Config, co
 	return c, p.ForSource(from.Text), err
 }
 
-// Choose returns the streams of a pipeline that match the patterns in only. It sets their column limits. If a mask
+// Choose returns the streams of a pipeline that match one of the given patterns. It sets their column limits. If a mask
 // needs a key and none is configured, Choose sets the key that is stored with the state.
 func (o *Opener) Choose(c *config.Config, p config.Pipeline, only []string) ([]config.Stream, error) {
 	streams, err := c.Select(p, only)
@@ -200,8 +201,8 @@ func (o *Opener) Choose(c *config.Config, p config.Pipeline, only []string) ([]c
 	return streams, nil
 }
 
-// maskKey returns the mask key that is stored in the state folder or the state database, and where it is stored. If
-// there is none, maskKey creates it, and made is true.
+// maskKey returns the mask key that is stored in the state folder or the state database, and the place where it is
+// stored. If there is no key yet, maskKey creates one and reports this.
 func (o *Opener) maskKey(c *config.Config) (key string, made bool, where string, err error) {
 	if c.State.Dir != "" {
 		where = filepath.Join(c.State.Dir, "mask.key")

@@ -15,10 +15,10 @@ import (
 // takes the lock to apply webhook events.
 const lockWait = 3 * time.Second
 
-// LockPipeline takes the lease of a pipeline, or of one of its sources. The parameter key is a [config.Pipeline.Key].
-// Until the lease is released, no other process with the same state can run the pipeline. If another process has the
-// lease, LockPipeline waits up to lockWait, and then returns state.ErrLocked. Processes with another state do not see
-// the lease. For them, the destination refuses a commit if another process has committed in the meantime.
+// LockPipeline takes the lease of a pipeline, or of one of its sources. The key comes from [config.Pipeline.Key]. Until
+// the lease is released, no other process with the same state can run the pipeline. If another process has the lease,
+// LockPipeline waits up to lockWait, and then returns state.ErrLocked. Processes with another state do not see the
+// lease. For them, the destination refuses a commit if another process has committed in the meantime.
 // Invariant 13
 func LockPipeline(ctx context.Context, s state.Store, key string) (lease state.Lease, err error) {
 	name, source, _ := strings.Cut(key, "@")
@@ -51,7 +51,7 @@ func leased(ctx context.Context, l state.Lease) (context.Context, context.Cancel
 }
 
 // PipelineLocks has the locks of the pipelines that a process works on. A run of a pipeline and the application of its
-// webhook events share one lock, because they may be under way at the same time. A lock per stream keeps them from
+// webhook events may be under way at the same time, so they share one lock. A lock per stream keeps them from
 // committing to the same stream at the same time: see StreamLocks.
 //
 // It is safe for concurrent use. The zero value is ready to use.
@@ -61,8 +61,8 @@ type PipelineLocks struct {
 	turns map[string]*overlay.Locks
 }
 
-// heldLock is the lock of one pipeline, and the number of its users. Send on busy before you use the other fields, and
-// receive from it afterwards.
+// heldLock is the lock of one pipeline, and the number of its users. Before you use the other fields, send to the
+// channel busy. Afterwards receive from the channel.
 type heldLock struct {
 	busy  chan struct{} // has room for one value
 	n     int           // users
@@ -70,7 +70,7 @@ type heldLock struct {
 }
 
 // Take locks a pipeline. If other users in this process have its lock, Take shares the lock with them. The caller must
-// use the context held, which ends when the lock is lost, and must call release at the end.
+// use the returned context, which ends when the lock is lost, and must call release() at the end.
 func (h *PipelineLocks) Take(ctx context.Context, s state.Store, name string) (held context.Context, release func(), err error) {
 	l := h.of(name)
 	select {

@@ -23,7 +23,7 @@ type Opener struct {
 	Pool   *DestinationPool   // destinations that parts of this process share; nil if each opens its own
 	Life   time.Duration      // how long leases and units live without renewal; 0 for the default
 	As     Host               // for tests: the host that this process claims to run on; zero for the real one
-	Step   func(string) error // called at each step of a commit, so that tests can end the process there
+	Step   func(string) error // called at each step of a commit. Tests end the process there
 	Warned sync.Map           // warnings about the rights of database roles that were already logged
 
 	stores    stores           // open state stores

@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Host identifies a machine or container that shares a state database with others. It needs both fields: machines that
-// are copies of one image may have the same id, and machines with different ids may have the same name.
+// Host identifies a machine or container that shares a state database with others. Both fields are needed, because
+// machines that are copies of one image may have the same id, and machines with different ids may have the same name.
 type Host struct {
 	Name    string `json:"host"`
 	Machine string `json:"machine,omitempty"` // hash of the machine id; "" if the machine has no id
@@ -66,8 +66,9 @@ func IsElsewhere(err error) bool {
 	return ok
 }
 
-// ownerNote returns the name of the note in the state that has the owner of a destination's path. It returns "" if the
-// destination needs no owner: if all hosts may write to it, or if the state is not a database that hosts share.
+// ownerNote returns the name of the note that names the owner of a destination's path. Notes are part of the state. It
+// returns "" if the destination needs no owner: if all hosts may write to it, or if the state is not a database that
+// hosts share.
 func (o *Opener) ownerNote(c *config.Config, d config.Destination) string {
 	p, err := o.Kind(c, d)
 	if err != nil || p.OnHost == nil || c.State.URL == "" || !p.OnHost(d) {
@@ -80,8 +81,8 @@ func (o *Opener) ownerNote(c *config.Config, d config.Destination) string {
 	return "owner of " + d.Scheme + ":" + path
 }
 
-// ownerOf returns the owner of a destination, and the text of the note that has the owner. If there is no owner yet,
-// text is nil.
+// ownerOf returns the owner of a destination, and the text of the note that names the owner. If there is no owner yet,
+// the returned text is nil.
 func ownerOf(ctx context.Context, s state.Store, note string) (of Owner, text []byte, err error) {
 	if text, err = s.Notes().Note(ctx, note); err != nil {
 		return of, nil, StateTrouble(err)
@@ -142,8 +143,8 @@ func (o *Opener) Claim(ctx context.Context, c *config.Config, p config.Pipeline)
 	return nil
 }
 
-// setOwner makes this host the owner of a path. The parameter was has the text of the present note; it is nil if there
-// is none.
+// setOwner makes this host the owner of a path. It replaces the present note, whose text must be given. The text is nil
+// if there is no note yet.
 func (o *Opener) setOwner(ctx context.Context, c *config.Config, note string, was []byte) error {
 	text, err := json.Marshal(Owner{o.Host(), o.State(c).Now().UTC().Truncate(time.Second)})
 	if err != nil {

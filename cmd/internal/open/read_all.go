@@ -7,12 +7,12 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// ReadAll is like Read, for verbs that can show several destinations together. If the selection names no destination,
-// it opens all of them, one after the other. If a destination has a part for each source, and the selection names no
-// source, it opens the parts of all sources. It leaves out destinations and parts into which nothing was loaded yet. If
-// that is true of all of them, [IsAbsent] reports true for the error. If a destination or part cannot be read, ReadAll
-// logs a warning, reads the others, and then returns the first error. So the caller can show the others before it
-// fails.
+// ReadAll is like Read, for commands that can show several destinations together. If the selection names no
+// destination, it opens all of them, one after the other. If a destination has a part for each source, and the
+// selection names no source, it opens the parts of all sources. It leaves out destinations and parts into which nothing
+// was loaded yet. If nothing was loaded into any of them, it returns an error for which [IsAbsent] returns true. If a
+// destination or part cannot be read, ReadAll logs a warning, reads the others, and then returns the first error. In
+// this way the caller can show the others before it fails.
 func (o *Opener) ReadAll(ctx context.Context, q Selection, use func(*Reader) error) error {
 	c, err := o.LoadDestinations()
 	if err != nil {

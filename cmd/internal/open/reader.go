@@ -15,7 +15,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Reader is a destination that a verb reads. If source is set, it is only that source's part of the destination.
+// Reader is a destination that a command reads. If Source is set, the reader reads only that source's part of the
+// destination.
 type Reader struct {
 	load.Destination
 	Name   string
@@ -30,7 +31,7 @@ type Reader struct {
 // destination. Source is the name of a source; "" means all sources.
 type Selection struct {
 	To, Source string
-	Sources    bool // the verb needs sources as well
+	Sources    bool // the command needs sources as well
 }
 
 // find returns the selected destination and source.
@@ -58,8 +59,8 @@ func (q Selection) find(c *config.Config) (d config.Destination, source string, 
 	return d, source, err
 }
 
-// Named returns the configuration, and the selected destination. If a source is selected, d is that source's
-// part.
+// Named returns the configuration, and the selected destination. If a source is selected, Named returns that source's
+// part of the destination.
 func (o *Opener) Named(q Selection) (c *config.Config, d config.Destination, source string, err error) {
 	load := o.LoadDestinations
 	if q.Sources {
@@ -72,7 +73,7 @@ func (o *Opener) Named(q Selection) (c *config.Config, d config.Destination, sou
 	return c, d.For(source), source, err
 }
 
-// Read opens the selected destination and calls use.
+// Read opens the selected destination and passes it to use().
 func (o *Opener) Read(ctx context.Context, q Selection, use func(*Reader) error) error {
 	c, d, source, err := o.Named(q)
 	if err != nil {
@@ -93,7 +94,7 @@ func IsAbsent(err error) bool {
 	return absent
 }
 
-// readPart opens a destination, or the part of a source in it, and calls use.
+// readPart opens a destination, or the part of a source in it, and passes it to use().
 func (o *Opener) readPart(ctx context.Context, c *config.Config, d config.Destination, source string, use func(*Reader) error) error {
 	p, err := o.Kind(c, d)
 	if err == nil {
@@ -121,8 +122,7 @@ func (o *Opener) readPart(ctx context.Context, c *config.Config, d config.Destin
 	return errors.Join(err, dest.Close())
 }
 
-// Ask calls use with a querier for the destination. It returns an error if the destination does not support
-// SQL.
+// Ask passes a querier for the destination to use(). It returns an error if the destination does not support SQL.
 func (r *Reader) Ask(ctx context.Context, use func(load.Querier) error) error {
 	if q, ok := r.Destination.(load.Querier); ok {
 		return use(q)
@@ -140,7 +140,7 @@ func (r *Reader) Ask(ctx context.Context, use func(load.Querier) error) error {
 // All reports whether the reader reads the rows of several sources.
 func (r *Reader) All() bool { return r.Shared && r.Source == "" }
 
-// One returns an error if the reader reads the rows of several sources. Some verbs need a single source.
+// One returns an error if the reader reads the rows of several sources. Some commands need a single source.
 func (r *Reader) One() error {
 	if !r.All() {
 		return nil
@@ -148,8 +148,8 @@ func (r *Reader) One() error {
 	return failure.Usage("choose one with --source NAME; `penstock sources list` lists them", "several sources share the tables of destination %s", r.Name)
 }
 
-// Together returns an error if one of several sources is selected. Some verbs can only work on all sources of a
-// table.
+// Together returns an error if one of several sources is selected. Some commands can only work on all sources of a
+// table together.
 func (r *Reader) Together(hint string) error {
 	if !r.Shared || r.Source == "" {
 		return nil
@@ -157,7 +157,8 @@ func (r *Reader) Together(hint string) error {
 	return failure.Usage(hint, "several sources share the tables of destination %s", r.Name)
 }
 
-// Project is like [history.Project]. If the reader reads several sources, the first column is the source of each row.
+// Project is like [history.Project]. If the reader reads several sources, the first column names the source of each
+// row.
 func (r *Reader) Project(ctx context.Context, t schemas.Table, columns []string, keep func(history.Row) bool) (render.Answer, error) {
 	if !r.All() || t.Name == load.Changes.Name { // a change of a table belongs to no source
 		return history.Project(ctx, r, t, columns, keep)

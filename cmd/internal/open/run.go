@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Run is a pipeline opened for a verb: its streams, source and destinations.
+// Run is a pipeline that was opened for a command: its streams, source and destinations.
 type Run struct {
 	Conf         *config.Config
 	Pipeline     config.Pipeline
@@ -25,8 +25,8 @@ type Run struct {
 	opener *Opener
 }
 
-// Pipeline opens a pipeline with the streams that match the patterns in only. If dry is true, it does not open the
-// destinations.
+// Pipeline opens a pipeline with the streams that match one of the given patterns. If dry is true, Pipeline does not
+// open the destinations.
 func (o *Opener) Pipeline(ctx context.Context, c *config.Config, p config.Pipeline, only []string, dry bool) (*Run, error) {
 	streams, err := o.Choose(c, p, only)
 	if err != nil {

@@ -22,7 +22,7 @@ type Source struct {
 	Names  []string // keys of wires, in order of creation
 	Wires  map[string]*wire.Client
 
-	governors map[*budget.Governor]*budget.Governor // from a governor of the configuration to the governor that this process shares
+	governors map[*budget.Governor]*budget.Governor // maps a governor of the configuration to the shared governor of the same account
 	leave     []func() error                        // releases the shared governors
 }
 
@@ -67,9 +67,9 @@ func (o *Opener) Source(c *config.Config, p config.Pipeline, streams []config.St
 // budgetDir is the folder, in the state folder, where requests are counted per credential.
 const budgetDir = "budget"
 
-// govern replaces a client's governor by the one that all sources of this process with the same account share.
-// Processes with the same state share the governor's budget. If the budget cannot be shared, govern returns an error,
-// because two processes could then send twice the allowed number of requests. // Invariant 4
+// govern replaces a client's governor by a shared governor. In this process, all sources with the same account share
+// it. Processes with the same state share the governor's budget. If the budget cannot be shared, govern returns an
+// error, because two processes could then send twice the allowed number of requests. // Invariant 4
 func (s *Source) govern(ctx context.Context, o *Opener, c *config.Config, cl *config.Client) error {
 	if g := s.governors[cl.Governor]; g != nil {
 		cl.Governor = g
@@ -103,8 +103,8 @@ func (o *Opener) share(ctx context.Context, c *config.Config, g *budget.Governor
 	return nil
 }
 
-// config assigns a client to each stream. The clients together request at most ahead bytes in advance; 0 means the
-// default.
+// config assigns a client to each stream. All clients together request at most the given number of bytes in advance; 0
+// means the default.
 func (s *Source) config(c *config.Config, streams []config.Stream, ahead int64) extract.Config {
 	cfg := extract.Config{
 		MaxBytes: ahead,

@@ -20,13 +20,13 @@ import (
 	"github.com/penstock-data/penstock/state/retry"
 )
 
-// stores are the state stores that this process uses, each opened once.
+// stores are the state stores that this process uses. Each is opened only once.
 type stores struct {
 	mu  sync.Mutex
 	all map[config.State]state.Store
 }
 
-// State returns the state store of a configuration. It stays open until the verb ends.
+// State returns the state store of a configuration. It stays open until the command ends.
 func (o *Opener) State(c *config.Config) state.Store {
 	at := c.State
 	at.At = config.Pos{} // the position in the file does not matter
@@ -93,7 +93,8 @@ func StateTrouble(err error) error {
 const stateWait = time.Minute
 
 // AwaitState waits until the state database answers. It returns an error if the database does not answer for a minute,
-// or if this program cannot use it. If life is not 0, it waits for three times life instead.
+// or if this program cannot use it. If a lifetime of leases is given, AwaitState waits for three times this lifetime
+// instead of a minute.
 func AwaitState(ctx context.Context, s state.Store, life time.Duration) error {
 	db, ok := s.(*postgres.Store)
 	if !ok {

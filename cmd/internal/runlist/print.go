@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Answer returns the runs as rows, at most the given number. If a run has several sources, a column has their number,
-// and how many of them are complete.
+// Answer returns the runs as rows, at most the given number. If a run has several sources, one more column shows how
+// many sources it has, and how many of them are complete.
 func (l List) Answer(most int) render.Answer {
 	out := render.Answer{Columns: render.Fields(load.Runs, columns...)}
 	several := slices.ContainsFunc(l.Runs, func(r Run) bool { return len(r.sources()) > 1 })
@@ -79,8 +79,8 @@ func (r Run) counts() any {
 	return string(all)
 }
 
-// PrintParts prints the sources of a run, and the attempts at it, if there are several. In a form for programs, they
-// are additional lines.
+// PrintParts prints the sources of a run if there are several, and the attempts at the run if any are recorded. In a
+// form that programs read, these are additional lines.
 func (r Run) PrintParts(w io.Writer, form render.Form, titles bool) error {
 	sources := render.Answer{Columns: append(fields("destination", "source"), render.Fields(load.Runs, columns[2:]...)...)}
 	attempts := render.Answer{Columns: append(append(fields("destination", "source"), render.Fields(load.Runs, "status", "started_at", "ended_at")...),

@@ -1,6 +1,6 @@
-// Package runlist lists whole runs. A run over several sources, or into several destinations, is one item. It has a
-// part for each source in each destination, with the attempts. If the state and the destinations disagree about a run,
-// the state is right.
+// Package runlist lists whole runs. A run over several sources, or into several destinations, is one item. The item has
+// a part for each source in each destination, with the attempts. If the state and the destinations disagree about a
+// run, the state counts.
 package runlist
 
 import (
@@ -60,10 +60,10 @@ type List struct {
 	Destinations int   // number of destinations that were read
 }
 
-// Read returns the runs of the destinations that q selects. If run is not "", it returns only this run. Read calls the
-// function also with each destination, after it has read the runs in the destination. also may be nil. If q selects
-// nothing, Read also returns the runs that only the state knows. If some destinations cannot be read, Read returns the
-// runs of the other destinations, and an error.
+// Read returns the runs of the destinations that q selects. If a run is named, Read returns only this run. If a further
+// function is given, Read passes each destination to it after it has read the runs there. If q selects nothing, the
+// result contains the runs that only the state knows, too. If some destinations cannot be read, Read returns the runs
+// of the other destinations, and an error.
 func Read(ctx context.Context, o *open.Opener, q open.Selection, run string, also func(*open.Reader) error) (List, error) {
 	all, names := map[string]*Run{}, map[string]bool{}
 	err := o.ReadAll(ctx, q, func(r *open.Reader) error {
@@ -144,7 +144,7 @@ func (r *Run) join() {
 	}
 }
 
-// together returns the status of a run if two of its parts have the statuses a and b.
+// together returns the status of a run that has two parts with the statuses a and b.
 func together(a, b pipeline.Status) pipeline.Status {
 	switch {
 	case a == "" || a == b:
@@ -163,8 +163,8 @@ const stateWait = 5 * time.Second
 // mostRecords is how many runs of the state are read.
 const mostRecords = 200
 
-// ofState sets the fields of runs from the state, and reports whether the state knows one of the runs. If every is
-// true, ofState also adds the runs that no destination has.
+// ofState sets the fields of the runs to what the state has recorded, and reports whether the state knows any of the
+// runs. If every is true, ofState also adds the runs that no destination has.
 func ofState(ctx context.Context, o *open.Opener, all map[string]*Run, run string, every bool) (known bool) {
 	c, err := o.LoadDestinations()
 	if err != nil {
@@ -213,8 +213,8 @@ func recordsOf(ctx context.Context, s state.Store, run string) (all []state.RunR
 	return all, err
 }
 
-// goesOn sets the status running for each run with units that have not ended. If run is not "", it looks only at this
-// run.
+// goesOn sets the status "running" for each run that has units that have not ended. If a run is named, goesOn looks
+// only at this run.
 func goesOn(ctx context.Context, s state.Store, run string, all map[string]*Run) error {
 	units, err := s.ReadUnits(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ type part struct {
 	rows                [][]any
 }
 
-// Add adds rows that were read from d. If several sources share the tables of d, the first column may be the source.
+// Add adds rows that were read from d. If several sources share the tables of d, the first column may name the source.
 func (t *Table) Add(d *open.Reader, a render.Answer) {
 	p := part{destination: d.Name, rows: a.Rows}
 	if d.Source != "" {

@@ -27,7 +27,7 @@ type Platform struct {
 	url       string
 }
 
-// NewPlatform starts a sandbox. The function keep selects the streams.
+// NewPlatform starts a sandbox. The test reads the streams for which keep() returns true.
 func NewPlatform(t *testing.T, o sandbox.Options, keep func(schemas.Stream) bool) *Platform {
 	t.Helper()
 	s, err := sandbox.New(o)

@@ -1,4 +1,5 @@
-// Package sourcetest has a source of lists for tests. The test decides about its pages, totals and failures.
+// Package sourcetest has a source of lists for tests. The test decides about the pages, totals and failures of the
+// lists.
 package sourcetest
 
 import (
@@ -64,15 +65,16 @@ type List struct {
 	Size    int         // records per page
 	Total   bool        // the pages state a total
 	States  int64       // total that the pages state; 0: the real total
-	Numbers bool        // the records have a member size: the name, or a number if the name is empty
+	Numbers bool        // the records also have the member "size": their name, or a number if the name is empty
 	End     extract.End // the fields Rule, Reread, Round, Parents and Gone are used; the source sets the others
 
-	Pages func(pass int) []Record    // returns the records of each reading; nil: the field records
+	Pages func(pass int) []Record    // returns the records of each reading; nil: the field Records
 	Fail  func(page int) error       // an error instead of a page; may be nil
 	Wait  func(context.Context, int) // called before each page; may be nil
 }
 
-// Sized gives each record a size: a text for the records at these indexes, a number for the others.
+// Sized gives each record the member "size". Its value is a text in the records at the given indexes, and a number in
+// the others.
 func (l *List) Sized(texts ...int) {
 	l.Numbers = true
 	for i := range l.Records {
@@ -98,7 +100,7 @@ type Source struct {
 	Read   int            // number of pages
 }
 
-// New returns a source of these lists, by stream.
+// New returns a source with the given lists, by the names of their streams.
 func New(lists map[string]*List) *Source {
 	return &Source{Lists: lists, Passes: map[string]int{}}
 }

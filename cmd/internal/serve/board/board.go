@@ -1,8 +1,8 @@
 // Package board is the dashboard of the daemon. Its pages are rendered on the server and work without scripts.
 // The same data is available as a JSON API with an OpenAPI document, and changes are sent as server-sent events.
 //
-// Board shows the data of [Facts] and passes actions to [Control]. It does not depend on destinations, schedules
-// or the inbox. It checks access, and that forms come from its own pages: see [New].
+// Board shows the data of [Facts] and passes actions to [Control]. It does not depend on destinations, schedules or the
+// inbox. It checks who may access it, and accepts forms only from its own pages: see [New].
 package board
 
 import (
@@ -27,7 +27,7 @@ type Config struct {
 
 	Access  *access.Guard                      // checks access; nil: a guard without tokens
 	Record  func(context.Context, Audit) error // writes the audit log; nil: no audit log
-	Queue   http.Handler                       // pages below /queue/, only for reading; nil: none
+	Queue   http.Handler                       // read-only pages below /queue/; nil: there are none
 	Version string                             // version of penstock
 	Log     *slog.Logger                       // gets sign-ins and actions; nil: discards them
 

@@ -68,7 +68,7 @@ func tab(t *testing.T) *visitor {
 		chrome.err = chromedp.Do(ctx)
 	})
 	if chrome.ctx == nil {
-		t.Skip("no browser to look with: ", chrome.err)
+		t.Skip("no browser: ", chrome.err)
 	}
 	require.NoError(t, chrome.err)
 	// Each visitor has separate cookies.
@@ -151,8 +151,8 @@ func (v *visitor) sees(t *testing.T, script string) {
 	v.run(t, chromedp.Poll[chromedp.Void](script, chromedp.WithPollingInterval(50*time.Millisecond), chromedp.WithPollingTimeout(2*time.Minute)))
 }
 
-// The method clicks makes the visitor click on the element target, and waits until the element result appears. The
-// target may appear late, because live updates replace elements.
+// clicks() makes the visitor click on an element, the target, and waits until another element appears as the result.
+// The target may appear late, because live updates replace elements.
 func (v *visitor) clicks(t *testing.T, target, result string) {
 	t.Helper()
 	v.sees(t, fmt.Sprintf(`(() => { const e = document.querySelector(%q); if (e) e.click(); return !!e })()`, target))

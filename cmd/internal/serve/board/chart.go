@@ -160,7 +160,7 @@ func thousandths(d, whole time.Duration) int {
 	return int(max(0, min(1000, 1000*float64(d)/float64(whole))))
 }
 
-// Tells returns the text of the bar.
+// Tells returns the text that is shown on the bar.
 func (r timelineRow) Tells() string {
 	return fmt.Sprintf("%s: %s", r.Stream, took(r.Took()))
 }

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	maxFollowers = 256              // maximum of concurrent connections; a page without one reloads itself from time to time
+	maxFollowers = 256              // maximum of concurrent connections; a page without a connection reloads itself from time to time
 	heartbeat    = 15 * time.Second // keeps proxies from closing an idle connection
-	writeWithin  = 10 * time.Second // a reader that accepts no data for longer is disconnected
+	writeWithin  = 10 * time.Second // a reader that accepts no data for this long is disconnected
 	gatherFor    = 200 * time.Millisecond
 )
 
@@ -43,9 +43,9 @@ func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow sends the updates after the number lastSeen, and returns the number of the last one. Without updates, it sends
-// an empty message after the time heartbeat. If the feed has dropped some of these updates, follow sends the event
-// reset, and the page loads its content again.
+// follow sends the updates with a number above lastSeen, and returns the number of the last one. If there are none, it
+// sends an empty message after the interval heartbeat. If the feed has dropped some of these updates, follow sends the
+// event reset, and the page loads its content again.
 func (b *Board) follow(r *http.Request, s *stream, lastSeen uint64) (uint64, error) {
 	notes, last, lost, more := b.feed.After(lastSeen)
 	switch {
@@ -65,7 +65,7 @@ func (b *Board) follow(r *http.Request, s *stream, lastSeen uint64) (uint64, err
 	return lastSeen, err
 }
 
-// wait returns when there are more updates, or after the time d. In the second case, elapsed is true.
+// wait returns when there are more updates, or when the time d has passed. In the second case, it returns true.
 func (b *Board) wait(r *http.Request, d time.Duration, more <-chan struct{}) (elapsed bool, err error) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -86,7 +86,8 @@ type stream struct {
 	to *http.ResponseController
 }
 
-// notes sends the updates. The first has the number lastSeen + 1. Of equal updates, only the last is sent.
+// notes sends the updates. The first has the number lastSeen + 1. If some updates are equal, only the last of them is
+// sent.
 func (s *stream) notes(lastSeen uint64, notes []Update) error {
 	latest := map[Update]int{}
 	for i, n := range notes {

@@ -298,8 +298,8 @@ type Count struct {
 	N    int64  `json:"count"`
 }
 
-// Coverage compares events with regular runs. Announced is how many changes of a stream events have announced.
-// Missed is how many changes only a run has found.
+// Coverage compares events with regular runs. Announced counts the changes of a stream that events have announced.
+// Missed counts the changes that only a run has found.
 type Coverage struct {
 	Stream    string `json:"stream"`
 	Announced int64  `json:"announced"`

@@ -39,9 +39,9 @@ func (f *Feed) Last() uint64 {
 	return f.last
 }
 
-// After returns the updates after number n, and the number of the last one. If some of them are no longer stored, lost
-// is true, and the reader must load everything again. If there is no update after n, the next Publish closes the
-// returned channel changed.
+// After returns the updates with a number above n, and the number of the last one. If some of these updates are no
+// longer stored, lost is true, and the reader must load everything again. If there is no such update yet, After returns
+// a channel, which the next Publish closes.
 func (f *Feed) After(n uint64) (notes []Update, last uint64, lost bool, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

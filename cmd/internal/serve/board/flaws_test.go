@@ -1,7 +1,7 @@
 package board_test
 
-// flaws is a script that returns what is hard to use on a page for people with low vision, without a mouse, or
-// with a small screen.
+// flaws is a script that lists the faults of a page. These make the page hard to use for people with low vision,
+// without a mouse, or with a small screen.
 const flaws = `(() => {
   const found = [];
   const shown = (el) => { const b = el.getBoundingClientRect(), s = getComputedStyle(el); return b.width > 1 && b.height > 1 && s.visibility !== "hidden" && s.display !== "none"; };

@@ -15,8 +15,8 @@ import (
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// secure sets the security headers of a response. The referrer is allowed within the board: a browser that sends
-// no referrer also omits the header Origin of a form.
+// secure sets the security headers of a response. Browsers may send the referrer within the board, because a browser
+// that sends no referrer also sends no header Origin with a form.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -39,8 +39,8 @@ func (b *Board) queuePages() http.Handler {
 	})
 }
 
-// seen returns a handler that calls next only for visitors who may see the board. A request that changes
-// something also needs the role operate.
+// seen returns a handler that passes a request to the handler next, if the visitor may see the board. A request that
+// changes something also needs the role "operate".
 func (b *Board) seen(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, program, err := b.visitor(r)
@@ -67,8 +67,8 @@ func (b *Board) seen(next http.Handler) http.Handler {
 	})
 }
 
-// visitor returns the identity of the sender of a request. If the request has a bearer token, program is true. Such a
-// request needs no CSRF mark, because no other site can make a browser send a bearer token.
+// visitor returns the identity of the sender of a request. If the request has a bearer token, the second result is
+// true. Such a request needs no CSRF mark, because no other site can make a browser send a bearer token.
 func (b *Board) visitor(r *http.Request) (identity access.Identity, program bool, err error) {
 	if b.Access.Open() {
 		identity, err = b.Access.Local(r)

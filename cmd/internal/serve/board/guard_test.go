@@ -282,11 +282,11 @@ func TestOnlyOwnPages(t *testing.T) {
 			for _, m := range []string{"", "mark=", "mark=x", "mark=" + other} {
 				require.Equal(t, 403, s.do(t, "POST", path, m, "Cookie", cookies, "Content-Type", form).StatusCode, "%s %s", path, m)
 			}
-			require.Equal(t, 403, s.do(t, "POST", "/api/v1"+path, "", "Cookie", cookies).StatusCode, "a cookie alone")
+			require.Equal(t, 403, s.do(t, "POST", "/api/v1"+path, "", "Cookie", cookies).StatusCode, "a cookie without the CSRF mark")
 			require.NotEqual(t, 303, s.do(t, "GET", path, "", "Cookie", cookies).StatusCode, "GET %s", path)
 			require.Contains(t, []int{404, 405}, s.do(t, "GET", path, "", "Cookie", cookies).StatusCode)
 		}
-		require.Empty(t, s.facts.noted(), "something was done")
+		require.Empty(t, s.facts.noted(), "an action was carried out")
 
 		require.Equal(t, 303, s.do(t, "POST", "/pipelines/nightly/run", "mark="+mark+"&back=/pipelines", "Cookie", cookies, "Content-Type", form, "Sec-Fetch-Site", "same-origin", "Origin", s.URL).StatusCode)
 		require.Equal(t, 202, s.do(t, "POST", "/api/v1/pipelines/nightly/pause", "", "Cookie", cookies, "X-CSRF-Token", mark, "Sec-Fetch-Site", "same-origin").StatusCode)

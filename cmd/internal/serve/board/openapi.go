@@ -113,7 +113,7 @@ func (d *describer) addEvents() error {
 		return err
 	}
 	d.put("GET", "/events", map[string]any{
-		"summary":     "Live updates as server-sent events. An event named change has an Update as JSON. An event named reset means that events were missed. To continue after an event, send its id in Last-Event-ID.",
+		"summary":     "Live updates as server-sent events. The data of an event \"change\" is an Update as JSON. An event \"reset\" means that events were missed. To continue after an event, send its id in Last-Event-ID.",
 		"operationId": "followEvents",
 		"parameters":  []any{map[string]any{"name": "Last-Event-ID", "in": "header", "description": "Id of the last event that was received.", "schema": map[string]any{"type": "string"}}},
 		"responses":   map[string]any{"200": map[string]any{"description": "An endless stream of events.", "content": content}, "default": d.fault},

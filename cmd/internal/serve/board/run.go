@@ -121,7 +121,7 @@ func (g Gauge) Share() float64 {
 	return min(1, g.Used/g.Allowed)
 }
 
-// Share returns which part of a stream's changes events have announced, from 0 to 1.
+// Share returns which part of the changes was announced by events, from 0 to 1.
 func (c Coverage) Share() float64 {
 	return float64(c.Announced) / float64(max(1, c.Announced+c.Missed))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// payloads are texts that would run code if a page contained them unescaped, as markup, a URL, an attribute, a
-// style or a script. They call the function ran, which the browser reports to the test.
+// payloads are texts that would run code if a page contained them unescaped, as markup, a URL, an attribute, a style or
+// a script. They call ran(), and the browser reports each call to the test.
 func payloads() []string {
 	run := "ran('%d')"
 	elements := []string{
