@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Cast returns the values of a with another type. The caller releases the result.
+// Cast converts the array a to another type. The caller releases the result.
 func Cast(a arrow.Array, from, to arrow.DataType) arrow.Array {
 	if schemas.SameType(from, to) {
 		return Retype(a, stored(to))
@@ -37,7 +37,7 @@ func Cast(a arrow.Array, from, to arrow.DataType) arrow.Array {
 			return toDecimal(a, to, from.Scale, a.(*array.Decimal128).Value)
 		}
 	}
-	// The source column has only nulls, or it has empty lists and the target type is not a list.
+	// The given array has only nulls, or it has empty lists and the target type is not a list.
 	return array.MakeArrayOfNull(memory.DefaultAllocator, stored(to), a.Len())
 }
 
@@ -48,7 +48,7 @@ func stored(t arrow.DataType) arrow.DataType {
 	return t
 }
 
-// Render returns a text for each value that is not null. The function value appends the text of the value at index i.
+// Render returns a text for each value that is not null. The given function appends the text of the value at index i.
 // The caller releases the result.
 func Render(a arrow.Array, value func(dst []byte, i int) []byte) arrow.Array {
 	b := array.NewStringBuilder(memory.DefaultAllocator)
@@ -89,8 +89,8 @@ func toDecimal(a arrow.Array, to *arrow.Decimal128Type, scale int32, value func(
 	return b.NewArray()
 }
 
-// Retype returns a with the type t. The two types may differ only in the name of a list's elements and in the precision
-// of a decimal. Files may differ from their table in these two ways.
+// Retype returns the array a with the type t. The two types may differ only in the name of a list's elements and in the
+// precision of a decimal. Files may differ from their table in these two ways.
 func Retype(a arrow.Array, t arrow.DataType) arrow.Array {
 	if t.ID() != arrow.LIST && (t.ID() != arrow.DECIMAL128 || arrow.TypeEqual(t, a.DataType())) {
 		a.Retain()

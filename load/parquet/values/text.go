@@ -72,8 +72,8 @@ func AppendJSON(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 	return AppendText(dst, a, i)
 }
 
-// AppendValid is like AppendJSON, for values in a document. A value of a JSON column that is invalid JSON is written
-// as a string.
+// AppendValid is like AppendJSON, for values in a document. If a value of a JSON column is not valid JSON, it is
+// written as a string.
 func AppendValid(dst []byte, a arrow.Array, t arrow.DataType, i int) []byte {
 	if s, ok := a.(*array.String); ok && s.IsValid(i) && schemas.SameType(t, schemas.JSON) && !json.Valid([]byte(s.Value(i))) {
 		return load.AppendQuoted(dst, s.Value(i))

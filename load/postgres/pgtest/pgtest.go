@@ -42,9 +42,9 @@ type Server struct {
 	exited   chan struct{} // closed after the process has ended
 }
 
-// Start starts a server, or creates a database in the server that Env names. When the test t ends, Start's cleanup
-// removes it. Settings have the form name=value, as in postgresql.conf. By default, the server syncs nothing to the
-// disk. That saves time, and data could be lost only in a power cut.
+// Start starts a server, or creates a database in the server that Env names. When the test t ends, the server or the
+// database is removed. Settings have the form name=value, as in postgresql.conf. By default, the server syncs nothing
+// to the disk. That saves time, and data could be lost only in a power cut.
 func Start(t testing.TB, settings ...string) *Server {
 	t.Helper()
 	if at := os.Getenv(Env); at != "" {
@@ -168,7 +168,7 @@ func (s *Server) initialize() {
 const segment = "--wal-segsize=1"
 
 // makeTemplate runs initdb, and then renames the result to its final name. Both folders must be in one file system. The
-// servers' folders may be in memory, so it does not use them for this.
+// servers' folders may be in memory, so makeTemplate uses the folder for temporary files.
 func (s *Server) makeTemplate(template string) {
 	dir := s.folderIn(os.TempDir())
 	defer os.RemoveAll(dir)

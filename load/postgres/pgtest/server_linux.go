@@ -5,7 +5,8 @@ import (
 	"syscall"
 )
 
-// attributes makes the server end with the test process, even if that process is killed.
+// attributes returns attributes of the server's process. With them, the server ends with the test process, even if the
+// test process is killed.
 func attributes(c *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: c, Pdeathsig: syscall.SIGQUIT}
 }
