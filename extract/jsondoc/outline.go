@@ -2,8 +2,8 @@ package jsondoc
 
 import "strings"
 
-// NumericKeys reports whether v is an object of objects under integer names. PHP writes an array as such an object if
-// its first elements were removed.
+// NumericKeys reports whether v is an object whose members have integer names and are objects. PHP writes an array as
+// such an object if its first elements were removed.
 func (d *Doc) NumericKeys(v Value) bool {
 	n := 0
 	for name, m := range d.Members(v) {
@@ -42,7 +42,8 @@ func (d *Doc) Outline() string {
 	return "an object of " + d.MemberNames(d.Root(), 2)
 }
 
-// MemberNames returns a text with the names of the first members of v, and of objects inside v down to the given depth.
+// MemberNames returns a text with the names of the first members of v. If a member is an object, the names of its
+// members follow in brackets, down to the given depth.
 func (d *Doc) MemberNames(v Value, depth int) string {
 	var names []string
 	for name, m := range d.Members(v) {

@@ -14,7 +14,7 @@ func (d *Doc) At(v Value, pointer string) Value {
 }
 
 // ScalarsAt follows a pointer, and returns the scalars there. In the pointer, * stands for each element of an array or
-// each member of an object. ScalarsAt leaves out null and empty texts.
+// each member of an object. ScalarsAt leaves out null values and empty texts.
 func (d *Doc) ScalarsAt(v Value, tokens []string) [][]byte {
 	switch {
 	case !v.OK():

@@ -29,7 +29,7 @@ type Doc struct {
 	b      []byte
 	nodes  []node
 	open   []uint32 // while scanning: nodes without an end
-	hashes []uint64 // memory that repeated reuses
+	hashes []uint64 // memory for the function repeated, kept for its next call
 	err    error    // first error of a walk
 }
 
@@ -128,8 +128,8 @@ func (d *Doc) bracket(at int) error {
 	return nil
 }
 
-// grow makes room for more nodes. It expects that the rest of the body, from offset at, has as many nodes per byte as
-// the part before.
+// grow makes room for more nodes. It expects that the part of the body after the given offset has as many nodes per
+// byte as the part before it.
 func (d *Doc) grow(at int) {
 	have := len(d.nodes)
 	more := max(have, 64)
@@ -149,10 +149,11 @@ const (
 	sameAsOpen = 0xd9d9d9d9d9d9d9d9 // bits that are equal in all four brackets
 )
 
-// masks returns a bit per byte of the block for quotes, backslashes and brackets. The mask of brackets may also have
-// bits for _, y, Y and DEL, but JSON has none of these outside strings. masks handles eight words of eight bytes.
-// zeroBytes sets the top bit of each matching byte. masks shifts the results of the eight words by different distances
-// and merges them into one word. At the end, transpose puts the bits into the order of the bytes.
+// masks returns three masks of the block, with one bit per byte: of its quotes, of its backslashes, and of its
+// brackets. The mask of brackets may also have bits for _, y, Y and DEL, but JSON has none of these outside strings.
+// masks handles eight words of eight bytes. zeroBytes sets the top bit of each matching byte. masks shifts the results
+// of the eight words by different distances and merges them into one word. At the end, transpose puts the bits into the
+// order of the bytes.
 func masks(block *[64]byte) (quotes, slashes, brackets uint64) {
 	var anySlash uint64
 	for i := uint(0); i < 8; i++ {
@@ -180,8 +181,8 @@ func transpose(x uint64) uint64 {
 // zeroBytes sets the top bit of each byte that is zero in x, and clears all other bits.
 func zeroBytes(x uint64) uint64 { return ^((x&lows + lows) | x | lows) }
 
-// escapes returns a mask of the bytes that a backslash escapes. The result next is 1 if the first byte of the next
-// block is escaped. The argument carry is the result next of the previous block.
+// escapes returns a mask of the bytes that a backslash escapes. The second result is 1 if the first byte of the next
+// block is escaped. It is the argument carry of the call for the next block.
 func escapes(slashes, carry uint64) (hidden, next uint64) {
 	hidden = carry
 	slashes &^= carry

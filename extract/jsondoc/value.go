@@ -126,8 +126,9 @@ func (d *Doc) check(v Value, depth int) {
 	}
 }
 
-// checkDuplicates reports an error if the object v has a member twice with different values, and one of these values is
-// an array. A reader that takes only one of the two members would lose the elements of the other member.
+// checkDuplicates reports an error if the object v has two members with the same name and different values, and one of
+// these values is an array. A reader that takes only one of the two members would lose the elements of the other
+// member.
 func (d *Doc) checkDuplicates(v Value) {
 	if !d.holdsList(v) {
 		return
@@ -163,8 +164,8 @@ func (d *Doc) holdsList(v Value) bool {
 	return false
 }
 
-// repeated returns the hashes of names that v has twice. It sorts hashes, because a map of a million names would take
-// ten times as much memory and time. // Invariant 6
+// repeated returns the hashes of the names that occur twice in v. It sorts hashes, because a map of a million names
+// would take ten times as much memory and time. // Invariant 6
 func (d *Doc) repeated(v Value, seed maphash.Seed) (twice []uint64) {
 	d.hashes = d.hashes[:0]
 	for name := range d.Members(v) {
@@ -391,7 +392,7 @@ func (d *Doc) Get(v Value, name string) Value {
 	return Missing
 }
 
-// NameIs reports whether a raw name, without quotes, is name.
+// NameIs reports whether a raw name is the given name. The raw name has no quotes.
 func NameIs(raw []byte, name string) bool {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw) == name

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Attempt describes one sent request for metrics and traces, without its parameters, header and body.
+// Attempt describes one request that was sent, without its parameters, header and body. Metrics and traces are made
+// from it.
 type Attempt struct {
 	Method  string
 	Path    string // the route's template

@@ -14,7 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// errNoMemory is returned if Request.Take refuses the memory of a body.
+// errNoMemory is returned if Request.Take refuses the memory for a body.
 var errNoMemory = errors.New("no memory is left for a larger body")
 
 // These errors are final: a retry would get the same body.
@@ -27,7 +27,7 @@ var (
 
 const (
 	firstBuffer = 64 << 10
-	trustLength = 4 << 20  // a Content-Length leads to at most this much memory before any bytes arrive
+	trustLength = 4 << 20  // before any bytes arrive, at most this much memory is allocated for a Content-Length
 	keepBuffer  = 16 << 20 // larger buffers are not used again
 	denseFloor  = 1 << 20  // smaller bodies may have any compression ratio
 )

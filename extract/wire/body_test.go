@@ -15,11 +15,11 @@ func TestBufferGrowsToTheLength(t *testing.T) {
 		said int64
 		most int
 	}{
-		"the length is known":   {20 << 20, 20<<20 + 1024},
-		"nothing is known":      {-1, 33 << 20},
-		"it is longer":          {5 << 20, 33 << 20},
-		"it is a little longer": {20<<20 - 1024, 41 << 20},
-		"shorter than stated":   {60 << 20, 61 << 20},
+		"the length is known": {20 << 20, 20<<20 + 1024},
+		"nothing is known":    {-1, 33 << 20},
+		"longer than stated":  {5 << 20, 33 << 20},
+		"a little longer":     {20<<20 - 1024, 41 << 20},
+		"shorter than stated": {60 << 20, 61 << 20},
 	} {
 		var m bufferPool
 		b := m.buffer(tt.said)

@@ -205,7 +205,7 @@ func statusClass(status int, message string) Class {
 		return Missing
 	case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity, status == http.StatusConflict:
 		if said == Throttled {
-			return Transient // not Throttled: after that class, the next try waits only for the gate, which this status does not close
+			return Transient // not Throttled: before its next try, a throttled call waits only for the gate, and this status does not close the gate
 		}
 		return orDefault(said, Invalid)
 	case status < 400:

@@ -72,7 +72,7 @@ func TestTokensByTheSharedClock(t *testing.T) {
 		for range 3 {
 			read()
 		}
-		require.Equal(t, 1, r.refreshes, "only the code")
+		require.Equal(t, 1, r.refreshes, "the token was renewed, although only the code was to be exchanged")
 
 		// A token that has expired by the shared clock is renewed once.
 		x := exchange{h: first.hold}

@@ -89,7 +89,7 @@ type note struct {
 
 	Recent []time.Time `json:"recent_sign_ins,omitzero"` // the last sign-ins, at most maxSignIns
 	Failed int         `json:"failed_sign_ins,omitzero"` // failed sign-ins in a row
-	Retry  time.Time   `json:"retry,omitzero"`           // after a failed sign-in: no automatic one before this time
+	Retry  time.Time   `json:"retry,omitzero"`           // after a failed sign-in: no automatic sign-in before this time
 }
 
 // openCall is stored before the call is made. If this process is killed, a later process knows of the call.
@@ -179,8 +179,8 @@ func (n note) failedSignIn(now time.Time, waits retry.Policy) note {
 	return n
 }
 
-// refreshing notes a refresh that begins. If an earlier refresh was not answered, the note of that refresh stays,
-// because that refresh may have taken effect.
+// refreshing returns the note for a refresh that begins. If an earlier refresh was not answered, the note of that
+// refresh stays, because that refresh may have taken effect.
 func (n note) refreshing(now time.Time, g grant) note {
 	if !n.open(g) {
 		n.Call = &openCall{Kind: refreshCall, At: now, Of: g.id}

@@ -106,8 +106,8 @@ type exchange struct {
 	n note
 }
 
-// replace calls the function renew if oldToken is still the current token. Concurrent callers with the same oldToken,
-// in all processes, get the same new token.
+// replace calls renew() if oldToken is still the current token. Concurrent callers with the same oldToken, in all
+// processes, get the same new token.
 func (h *holder) replace(ctx context.Context, oldToken Secret, renew func(context.Context, *exchange) error) (Secret, error) {
 	select {
 	case h.sem <- struct{}{}:
@@ -132,8 +132,8 @@ func (h *holder) locked(ctx context.Context, f func(context.Context, *exchange) 
 	return h.exclusive(ctx, func() {}, f)
 }
 
-// exclusive runs f under the entry's lock, and calls the function release at the end. If ctx is canceled, exclusive
-// returns soon, but f continues. The server may have ended the old token, so the new token must be stored.
+// exclusive runs f under the entry's lock, and calls release() at the end. If ctx is canceled, exclusive returns soon,
+// but f continues. The server may already have ended the old token, and then the new token must be stored.
 func (h *holder) exclusive(ctx context.Context, release func(), f func(context.Context, *exchange) error) (Secret, error) {
 	type outcome struct {
 		token Secret
@@ -184,9 +184,9 @@ func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange
 	return now.access, err
 }
 
-// call requests a grant from the server with the function request. It stores callNote before the request, and stores
-// the new grant before any process uses it. So if the process is killed, nothing is lost: the entry has the old grant,
-// the new grant, or the note of a call without an answer.
+// call gets a grant from the server by request(). It stores callNote before the request, and stores the new grant
+// before any process uses the grant. So if the process is killed, nothing is lost: the entry has the old grant, the new
+// grant, or the note of a call without an answer.
 func (x *exchange) call(ctx context.Context, callNote note, request func(context.Context) (grant, error)) error {
 	before := x.n
 	if err := x.setNote(callNote); err != nil {
@@ -231,7 +231,7 @@ func (x *exchange) setNote(n note) error {
 	return err
 }
 
-// failed records the outcome of a call that returned no grant. The stored grant stays.
+// failed is used after a call that returned no grant. It records the outcome. The stored grant stays.
 func (x *exchange) failed(before note, err error) error {
 	n, now := x.n, x.h.stamp()
 	if e, ok := isOutage(err); ok && n.Call.Kind == refreshCall {

@@ -9,7 +9,7 @@ import (
 )
 
 // Rotating returns the credential of a key or token that its owner may replace in a file or secret manager. After a
-// 401, it calls reread to get the token again. If reread is nil, the token never changes.
+// 401, the credential calls reread() to get the token again. If reread is nil, the token never changes.
 func Rotating(token Secret, reread func() (Secret, error)) Credential {
 	if reread == nil {
 		return Bearer(token)
@@ -43,8 +43,8 @@ func (r *rotating) Token(context.Context, Session) (Secret, error) {
 }
 
 // Renew reads the token again. It returns [ErrNotRenewable] if the token has not changed, or was read less than
-// rereadEvery ago. Reading may run a slow command. Meanwhile, calls with an older token return at once, and waiting
-// calls end with their context.
+// rereadEvery ago. Reading may run a slow command. Meanwhile, calls with an older token return at once, and calls that
+// wait for the new token end with their context.
 func (r *rotating) Renew(ctx context.Context, _ Session, oldToken Secret) (Secret, error) {
 	for {
 		r.mu.Lock()

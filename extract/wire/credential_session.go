@@ -42,8 +42,8 @@ func (s Session) post(ctx context.Context, path string, have Secret, body []byte
 	return append([]byte(nil), resp.Body...), nil
 }
 
-// permitted calls the function send with a permit of the governor. The function send makes one request without the
-// client. The request counts against the same limit, and a 429 closes the gate for all requests. // Invariant 4
+// permitted takes a permit of the governor, and then calls send(), which makes one request without the client. The
+// request counts against the same limit, and a 429 closes the gate for all requests. // Invariant 4
 func (s Session) permitted(ctx context.Context, path string, send func() error) error {
 	if s.c == nil {
 		return send()

@@ -159,7 +159,8 @@ func unanswered(err error) (Class, error) {
 	return Transient, err
 }
 
-// longHeader compares texts, because net/http has no error types for headers and trailers that are too long.
+// longHeader reports whether a header or trailer was too long. It compares texts, because net/http has no error types
+// for this.
 func longHeader(err error) bool {
 	text := err.Error()
 	return slices.ContainsFunc([]string{"response headers exceeded", "suspiciously long trailer", "too many 1xx", "header list larger than"}, func(part string) bool { return strings.Contains(text, part) })

@@ -24,7 +24,7 @@ type OAuthOptions struct {
 	ClientAuth   string // [ClientBasic], [ClientPost], or "": basic, unless the issuer accepts only post
 
 	// Issuer is the authorization server. Its metadata provides the endpoints that are not set here (RFC 8414, OpenID
-	// Connect Discovery). penstock refuses an answer to a sign-in that names another issuer (RFC 9207).
+	// Connect Discovery). If the answer to a sign-in names another issuer, penstock refuses it (RFC 9207).
 	Issuer       string
 	AuthorizeURL string
 	TokenURL     string
@@ -84,7 +84,7 @@ func NewOAuth(o OAuthOptions) (*OAuth, error) {
 			continue
 		}
 		if u.what == "issuer" && o.TokenURL != "" && o.AuthorizeURL != "" {
-			continue // penstock sends no request to it, and only compares it with the name in answers
+			continue // penstock sends no request to the issuer, and only compares its URL with the issuer that an answer names
 		}
 		if _, err := endpoint(u.what, u.raw); err != nil {
 			return nil, err

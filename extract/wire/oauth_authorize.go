@@ -75,7 +75,7 @@ func (o *OAuth) awaits(by SignInMethod, nonce string) (*callback, error) {
 }
 
 // namedIssuer returns the issuer that an answer must name. An answer may omit the name only if the issuer has metadata,
-// and the metadata does not promise the name.
+// and the metadata does not promise that answers name the issuer.
 func (o *OAuth) namedIssuer() issuerName {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -140,7 +140,7 @@ func (o *OAuth) redeem(ctx context.Context, s Session, conf oauth2.Config, code 
 // firstGrant completes the grant of a sign-in. It keeps what earlier renewals have shown about rotation.
 func (o *OAuth) firstGrant(x *exchange, g grant, asked []string) grant {
 	if g.scopes == nil {
-		g.scopes = asked // no list means: as requested (RFC 6749, section 5.1)
+		g.scopes = asked // no list of scopes means that the requested scopes were granted (RFC 6749, section 5.1)
 	}
 	g.rotation = x.g.rotation
 	return g

@@ -93,14 +93,14 @@ func (c *callback) close() {
 	})
 }
 
-// The pages contain no text from the request, because any program on this machine can send one.
+// The pages contain no text from the request, because any program on this machine can send a request.
 const (
 	pageDone = `<!doctype html><meta charset="utf-8"><title>penstock</title><p>penstock has received the answer. See the terminal for the result. You can close this page.</p>`
 	pageNot  = `<!doctype html><meta charset="utf-8"><title>penstock</title><p>This is not the answer that penstock expects.</p>`
 )
 
 // ServeHTTP accepts one answer with the state of this sign-in. It refuses all other requests, because any program on
-// this machine can send one.
+// this machine can send requests.
 func (c *callback) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Content-Type", "text/html; charset=utf-8")

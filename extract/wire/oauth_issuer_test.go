@@ -138,7 +138,7 @@ func TestDiscoveryRefuses(t *testing.T) {
 		"a page elsewhere":     {map[string]any{"authorization_endpoint": other.url + "/oauth/authorize"}, "to allow that host, set authorize_url"},
 		"tokens in clear text": {map[string]any{"token_endpoint": "http://auth.example.com/token"}, "token_url is not https"},
 		"no token endpoint":    {map[string]any{"token_endpoint": ""}, "has no token_endpoint; set token_url"},
-		"an answer names none": {map[string]any{"authorization_response_iss_parameter_supported": true}, "does not come from the issuer"},
+		"an unnamed issuer":    {map[string]any{"authorization_response_iss_parameter_supported": true}, "does not come from the issuer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newIssuer(t)
@@ -261,7 +261,7 @@ func TestDeviceCode(t *testing.T) {
 		"at once":        {nil, time.Second, ""},
 		"after a while":  {[]string{"authorization_pending", "authorization_pending"}, 3 * time.Second, ""},
 		"slow down":      {[]string{"slow_down"}, 6 * time.Second, ""},
-		"a cut poll":     {[]string{"cut"}, 2 * time.Second, ""},
+		"a cut answer":   {[]string{"cut"}, 2 * time.Second, ""},
 		"a denial":       {[]string{"access_denied"}, time.Second, "access_denied"},
 		"it has expired": {[]string{"expired_token"}, time.Second, "the code expired"},
 	} {
@@ -333,7 +333,8 @@ func TestSignOut(t *testing.T) {
 	require.Empty(t, kept(t, o))
 }
 
-// The server revokes only refresh tokens. If the server does not revoke the refresh token, the sign-out fails.
+// If the server refuses to revoke access tokens, the sign-out still ends the grant. If the server refuses to revoke the
+// refresh token, the sign-out fails.
 func TestSignOutRefreshTokenOnly(t *testing.T) {
 	for kind, want := range map[string]SignedOut{"access_token": {Revoked: true, AccessLasts: true}, "refresh_token": {}} {
 		i := newIssuer(t)

@@ -88,7 +88,7 @@ func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
 	if err != nil {
 		return nil, o.misconfigured(err)
 	}
-	// A server may have metadata at only one of the two addresses. If both fail, the error that says more is
+	// A server may have metadata at only one of the two addresses. If both fail, the more useful of the two errors is
 	// returned.
 	var worst *Error
 	for _, at := range wellKnown(issuer) {

@@ -138,7 +138,7 @@ func TestWaitSendsNothing(t *testing.T) {
 		require.True(t, asked)
 		_, n, err := o.hold.load()
 		require.NoError(t, err)
-		require.NotNil(t, n.Outage, "other processes wait with it")
+		require.NotNil(t, n.Outage, "other processes wait too")
 		require.WithinDuration(t, time.Now().Add(time.Hour), n.Outage.Again, 10*time.Second)
 		require.Nil(t, n.Call)
 	})
@@ -181,8 +181,8 @@ func TestLateAnswerIsTaken(t *testing.T) {
 	}
 }
 
-// The answer to a renewal is cut off, and the refresh token may be used up. penstock sends it again only if that is
-// safe.
+// The answer to a renewal is cut off, and the refresh token may be used up. penstock sends the refresh token again only
+// if that is safe.
 func TestSpentRefreshToken(t *testing.T) {
 	for name, tt := range map[string]struct {
 		reuse   reuse
@@ -190,15 +190,15 @@ func TestSpentRefreshToken(t *testing.T) {
 		grace   time.Duration
 		works   bool
 	}{
-		"a server that detects reuse":                {detected, 1, 0, false},
-		"the same, in the first renewal":             {detected, 0, 0, false},
-		"a grace period that is not configured":      {graced, 1, 0, false},
-		"a grace period":                             {graced, 1, time.Minute, true},
-		"a grace period that is over":                {graced, 1, time.Millisecond, false},
-		"a server that was seen not to rotate":       {unrotated, 1, 0, true},
-		"a server that is configured not to rotate":  {unrotated, 0, GraceAlways, true},
-		"an unknown server":                          {unrotated, 0, 0, false},
-		"detection where the grace is misconfigured": {detected, 1, time.Minute, false},
+		"a server that detects reuse":               {detected, 1, 0, false},
+		"the same, at the first renewal":            {detected, 0, 0, false},
+		"a grace period that is not configured":     {graced, 1, 0, false},
+		"a grace period":                            {graced, 1, time.Minute, true},
+		"a grace period that is over":               {graced, 1, time.Millisecond, false},
+		"a server that was seen not to rotate":      {unrotated, 1, 0, true},
+		"a server that is configured not to rotate": {unrotated, 0, GraceAlways, true},
+		"an unknown server":                         {unrotated, 0, 0, false},
+		"detected reuse, and a wrong grace period":  {detected, 1, time.Minute, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -61,8 +61,8 @@ func (o *OAuth) signOut(ctx context.Context, s Session, local bool) (SignedOut, 
 	return done, nil
 }
 
-// revoke revokes the refresh token, and then the access token. The result accessLasts reports that the server revokes
-// only refresh tokens.
+// revoke revokes the refresh token, and then the access token. The first result is true if the server revokes only
+// refresh tokens.
 func (o *OAuth) revoke(ctx context.Context, s Session, g grant) (accessLasts bool, err error) {
 	raw, err := o.endpointOf(ctx, revokeEndpoint)
 	if err != nil {

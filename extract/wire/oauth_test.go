@@ -74,7 +74,7 @@ func TestAuthorize(t *testing.T) {
 		_, err = clientWith(t, keeper(t, "oauth", base, dir, nil), base).Read(t.Context(), contacts)
 		require.NoError(t, err)
 	}
-	require.Equal(t, 1, r.refreshes, "the code, once")
+	require.Equal(t, 1, r.refreshes, "only the code was to be exchanged")
 	st, err := o.State()
 	require.NoError(t, err)
 	require.Empty(t, st.Trouble)

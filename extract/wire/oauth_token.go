@@ -55,8 +55,8 @@ func (o *OAuth) clientAuth() string {
 }
 
 // ask makes one call to the token endpoint with a permit of the governor, and stores the grant. It stores the note of
-// the call after it got the permit. So a process that is killed before it sent anything leaves no note. x/oauth2 uses
-// the HTTP client in ctx, which reaches only the endpoint's origin.
+// the call after it got the permit, so that a process that is killed while it waits leaves no note. x/oauth2 uses the
+// HTTP client in ctx, which reaches only the endpoint's origin.
 func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Config, began func() note,
 	call func(context.Context) (*oauth2.Token, error), complete func(grant) grant,
 ) error {
@@ -219,10 +219,10 @@ var tokenRefusals = []string{
 	"bad_refresh_token", "bad_verification_code", "incorrect_client_credentials", "redirect_uri_mismatch",
 }
 
-// tokenClass returns the class of a status and error code. The result unchanged is true if the server has changed
-// nothing. Only invalid_grant ends the grant; other refusals are about the configuration. An answer without a known
-// code does not come from the token endpoint, but for example from a proxy in front of it, so the request is repeated
-// later. After a gateway timeout, the server may still have processed the call.
+// tokenClass returns the class of a status and error code. The second result is true if the server has changed nothing.
+// Only invalid_grant ends the grant; other refusals are about the configuration. An answer without a known code does
+// not come from the token endpoint, but for example from a proxy in front of it, so the request is repeated later.
+// After a gateway timeout, the server may still have processed the call.
 func tokenClass(status int, code string) (class Class, unchanged bool) {
 	switch {
 	case code == "invalid_grant", code == "bad_refresh_token": // GitHub sends bad_refresh_token

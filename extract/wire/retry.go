@@ -60,8 +60,8 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 }
 
 // maxFailures returns how many transient faults end the call. A transient message with status 400 is usually a bug of
-// the server. A host that was never reached is usually misspelled. Both end the call early. A probe ends with its first
-// answer, unless the answer has a Retry-After.
+// the server. A host that was never reached is usually misspelled. These two faults end the call early. A probe ends
+// with its first answer, unless the answer has a Retry-After.
 func (k *call) maxFailures(fault *Error) int {
 	most := k.c.opts.MaxAttempts
 	switch {

@@ -153,7 +153,7 @@ func (d *drawer) addTrouble() {
 		}
 	case 4:
 		f.Kind, f.Run, f.Count = pick(d, FaultHalf, FaultEmptied), 2, 1
-		for i := range d.Signals { // a total that counts only the records shown would hide that half of them are missing
+		for i := range d.Signals { // if the total counted only the shown records, nothing would reveal that half of the records are missing
 			if d.Signals[i].Says == "total here" {
 				d.Signals[i].Says = "total"
 			}

@@ -13,9 +13,9 @@ func (s Spec) Way() string {
 	return s.Paging.Kind
 }
 
-// Plain reports whether a reader that knows only the list's path must be able to read the whole list. In a plain list,
-// nothing fails or moves, and no signal is wrong. Its paging is stated, or a reader can find it with the usual
-// parameter names.
+// Plain reports whether a reader must be able to read the whole list, although it knows only the list's path. In a
+// plain list, nothing fails or moves, and no signal is wrong. The answers state how the list is paged, or a reader can
+// find this out with the usual parameter names.
 func (s Spec) Plain() bool {
 	r := s.Records
 	switch {

@@ -158,7 +158,8 @@ func (l *List) shown(rows []row) []row {
 	return slices.DeleteFunc(slices.Clone(rows), l.hides)
 }
 
-// rawTab is replaced in a body by a text with a raw tab. The encoder would escape the tab.
+// rawTab is a text that a body has first, because the encoder would escape a tab. Then it is replaced by a text with a
+// raw tab.
 const rawTab = "a raw tab"
 
 func odd(kind string) json.RawMessage {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Lies reports whether all signals would be right for a shorter list:
+// Lies reports whether the answers look as if the list were shorter than it is. The cases are:
 //
 //   - the total counts only the page, and the paging parameter has an unusual name;
 //   - records are hidden, so the first page is empty or has an unusual length, and the

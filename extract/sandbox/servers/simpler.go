@@ -23,7 +23,7 @@ func (s Spec) Simpler() []Spec {
 	for i := range s.Faults {
 		add(func(c *Spec) { c.Faults = slices.Delete(c.Faults, i, i+1) })
 		add(func(c *Spec) { c.Faults[i].Row = 0 })
-		if s.Faults[i].Kind == FaultStatus || s.Faults[i].Kind == FaultObject { // other faults would shorten the list in each answer, unnoticed
+		if s.Faults[i].Kind == FaultStatus || s.Faults[i].Kind == FaultObject { // if another fault occurred in each answer, no reading could notice it
 			add(func(c *Spec) { c.Faults[i].Count = 0 })
 		}
 	}

@@ -34,7 +34,7 @@ type Reader struct {
 // How the server handles unknown parameters, if it does not ignore them.
 const (
 	UnknownRefuse = "refuse" // answers 400
-	UnknownFilter = "filter" // treats it as a filter that no record matches
+	UnknownFilter = "filter" // treats the parameter as a filter that no record matches
 )
 
 // Records describes the records of the list.
@@ -49,7 +49,7 @@ type Records struct {
 	Names bool   `json:"names,omitempty"` // each record has a unique name; otherwise names repeat
 	Times bool   `json:"times,omitempty"` // records have their creation and change times
 
-	Hidden int    `json:"hidden,omitempty"` // number of records that paging counts, but that are not shown, from the middle of page 2
+	Hidden int    `json:"hidden,omitempty"` // number of records that are not shown, although paging counts them; they begin in the middle of page 2
 	Odd    string `json:"odd,omitempty"`    // unusual value in the middle record: see the Odd constants
 }
 
@@ -73,8 +73,8 @@ const (
 	FormFlat       = ""
 	FormWrapped    = "wrapped"    // {"customer": {…}}
 	FormAttributes = "attributes" // {"type": …, "id": …, "attributes": {…}}
-	FormKeyed      = "keyed"      // the list is an object from ids to records without the id
-	FormNumbered   = "numbered"   // the list is an object from ids to records with the id
+	FormKeyed      = "keyed"      // the list is an object: the ids are the names of its members, and the records have no id
+	FormNumbered   = "numbered"   // the same, but the records also have their id
 	FormOne        = "one"        // the answer has the first record instead of the list
 )
 
@@ -156,7 +156,7 @@ type Edits struct {
 	Insert int `json:"insert,omitempty"`
 	Rekey  int `json:"rekey,omitempty"` // number of records at the end of the list that get the ids of the first records
 	Unkey  int `json:"unkey,omitempty"` // number of records that lose their id, beginning in the middle of the list
-	Swap   int `json:"swap,omitempty"`  // number of first records that change, and exchange their details with as many last records, which do not change
+	Swap   int `json:"swap,omitempty"`  // how many of the first records change and swap details with the last records, which do not change
 }
 
 // Move is a change of the list during a run.
@@ -182,13 +182,13 @@ type Fault struct {
 	Run    int    `json:"run,omitempty"`    // the only run with the fault; 0: all runs
 	Row    int    `json:"row,omitempty"`    // the fault is only in answers with the record at this position, from 1; 0: in all answers
 	Count  int    `json:"count,omitempty"`  // how often the fault occurs; 0: always
-	Status int    `json:"status,omitempty"` // for status: the status; default 500
+	Status int    `json:"status,omitempty"` // for FaultStatus: the HTTP status; default 500
 	From   int    `json:"from,omitempty"`   // the first request of the run with the fault, counted from 1
 	To     int    `json:"to,omitempty"`     // the last request of the run with the fault; 0: no last one
-	Rows   int    `json:"rows,omitempty"`   // for left out: how many records
+	Rows   int    `json:"rows,omitempty"`   // for FaultLeftOut: how many records
 
-	At    string          `json:"at,omitempty"`    // for partial: where the answer says that it is incomplete, as in Signal.At
-	Value json.RawMessage `json:"value,omitempty"` // for partial: the value there, for example true
+	At    string          `json:"at,omitempty"`    // for FaultPartial: where the answer says that it is incomplete, as in Signal.At
+	Value json.RawMessage `json:"value,omitempty"` // for FaultPartial: the value there, for example true
 }
 
 // Kinds of faults.

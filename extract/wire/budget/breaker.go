@@ -49,7 +49,7 @@ func (r reason) String() string {
 }
 
 // After the gate opens, one request goes first. The others wait for its answer for at most probeWait. The wait is
-// limited, because the first request's process may have died.
+// limited, because the process that sent the first request may have died.
 const probeWait = 5 * time.Second
 
 // breaker is the gate for all requests of a credential. It closes when the server refuses requests or is down. When
@@ -101,8 +101,8 @@ func (g *breaker) failed(epoch int64, now instant, retry time.Duration) {
 	g.close(now.add(wait), failing)
 }
 
-// stumbled records a 5xx answer. If the request was a probe, the probe may have caused the error, so the gate stays
-// open. With a Retry-After, the server is at fault.
+// stumbled records a 5xx answer. If the request was a probe of how a list works, the probe itself may have caused the
+// error, so the gate stays open. If the answer has a Retry-After, the server is at fault.
 func (g *breaker) stumbled(epoch int64, now instant, retry time.Duration, probe bool) {
 	if probe && retry == 0 {
 		g.probeUntil = 0

@@ -7,7 +7,7 @@ import (
 
 // How the bound changes: see concurrency.
 const (
-	leastConcurrency = 32   // the bound is at least this; some requests may hang until their timeout
+	leastConcurrency = 32   // the bound is at least this, because some requests may hang until their timeout
 	mostConcurrency  = 1024 // each request in flight has a connection of its own
 	spare            = 8    // requests beyond those that the rate and the latency need
 
@@ -36,14 +36,14 @@ type concurrency struct {
 	hold   time.Duration
 	retry  instant // when the next change may be tried
 
-	now     int           // the newest result of most
+	now     int           // the newest result of the function most
 	size    int           // value of the field now when this round began
 	answers int           // answers in this round
 	full    int           // how many of these answers arrived while about size requests were in flight
 	sum     time.Duration // sum of the times of at most size answers whose requests were sent with this bound
 }
 
-// most returns how many requests may be under way at a rate in requests per second. The argument delay is the time from
+// most returns how many requests may be under way at the given rate, in requests per second. The delay is the time from
 // a permit's reservation until its use.
 func (c *concurrency) most(rate float64, delay time.Duration) int {
 	if c.bound == 0 {
@@ -57,7 +57,7 @@ func (c *concurrency) most(rate float64, delay time.Duration) int {
 	return c.now
 }
 
-// answered records how long a request was under way. At its end, n requests were in flight.
+// answered records how long a request was under way. When it ended, n requests were in flight.
 func (c *concurrency) answered(now instant, took time.Duration, n int) {
 	c.took[c.count%len(c.took)] = took
 	c.count++
@@ -68,7 +68,7 @@ func (c *concurrency) answered(now instant, took time.Duration, n int) {
 	if c.base == 0 {
 		c.base = took
 	}
-	if c.answers++; c.answers == 1 || n > c.size+c.size/8 { // if more than size are in flight, some requests are from the last round
+	if c.answers++; c.answers == 1 || n > c.size+c.size/8 { // if more than size are in flight, some of the requests were sent in the round before
 		c.answers, c.size, c.full, c.sum = 1, max(c.now, leastConcurrency), 0, 0
 	}
 	if n < c.size-c.size/8 {

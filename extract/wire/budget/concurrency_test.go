@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// reads sends requests until the time end, or until it has sent all requests. It sends as many as the governor has room
-// for, and returns the largest number that were under way at once.
+// reads acts as a reader: it sends the given number of requests, or stops at the given time. It has as many requests
+// under way as the governor allows, and returns the largest number that were under way at once.
 func (l *link) reads(t *testing.T, g *Governor, end time.Time, requests int) (peak int) {
 	answered := make(chan struct{}, mostConcurrency)
 	underWay := 0

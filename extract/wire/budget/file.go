@@ -20,7 +20,7 @@ func Name(account string) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// ShareFile connects the governor with all processes on this machine that share the file called name in folder dir.
+// ShareFile connects the governor with all processes on this machine that share the named file in the given folder.
 // Together they keep the limit. When the server refuses a request of one process, all processes wait. Each process uses
 // what the others have learned.
 //
@@ -132,9 +132,9 @@ func (g *Governor) restore(stored []byte) (changed bool, err error) {
 }
 
 // syncClock handles two cases: the machine's clock was set, or it advanced while the machine was asleep. Members that
-// joined before this use another time than members that joined later. All members adopt the later time. They send no
-// requests for as long as the server may count requests that were recorded with the other time. syncClock reports
-// whether it changed the record.
+// joined before such a jump use another time than members that joined after it. All members adopt the later time. They
+// send no requests for as long as the server may count requests that were recorded with the other time. syncClock
+// reports whether it changed the record.
 func (g *Governor) syncClock(r *record, wall time.Time) bool {
 	own, theirs := g.now(), instant(wall.UnixNano()).add(r.ahead)
 	switch behind := r.stamp.sub(own); {

@@ -14,10 +14,9 @@ import (
 // Ledger stores the records that processes on several hosts share, one record per credential. Only one process at a
 // time can change a record.
 type Ledger interface {
-	// ChangeBudget calls the function update with the record called name, or with nil if there is none. No other
-	// process can change the record meanwhile. ChangeBudget stores the result of update durably; if the result is nil,
-	// the record stays as it is. The argument now is the time of the ledger's clock. After an error, ChangeBudget may
-	// call update again.
+	// ChangeBudget passes the named record to update(), or nil if there is none. It also passes the time of the ledger's
+	// clock. No other process can change the record meanwhile. ChangeBudget stores the result of update() durably; if
+	// the result is nil, the record stays as it is. After an error, ChangeBudget may call update() again.
 	ChangeBudget(ctx context.Context, name string, update func(now time.Time, stored []byte) ([]byte, error)) error
 }
 
@@ -25,13 +24,14 @@ type Ledger interface {
 // once. Each grant is for an instant in the near future. Later the governor reports what became of the requests, and
 // gives unused grants back.
 //
-// While the limit is not certain, leases are short. Then the ledger soon has the answers, which show what the limit is.
+// While the limit is not certain, leases are short. Then the governors soon report the server's answers to the ledger,
+// and the answers show what the limit is.
 const (
 	leaseSpan   = 60 * time.Millisecond   // length of a short lease if the ledger is fast
 	leaseTrips  = 8                       // a short lease lasts at least this many round trips to the ledger
 	leasePeriod = 1100 * time.Millisecond // time between two exchanges with long leases
 	leaseSlack  = 50 * time.Millisecond   // the next exchange begins at least this long before a long lease ends
-	mostLeased  = 4096                    // at most this many reserved requests that no governor has leased
+	mostLeased  = 4096                    // limits the reserved requests that no governor has leased
 	mostAhead   = 2 * time.Second         // how far in the future a leased grant may be
 	mostUntold  = 5 * time.Second         // a report waits for the next exchange at most this long
 	ledgerTime  = 10 * time.Second        // timeout of an exchange
@@ -47,7 +47,7 @@ type fleet struct {
 	ledger  Ledger
 	name    string
 	busy    bool // an exchange is under way
-	again   bool // after it, another exchange must follow at once
+	again   bool // after the exchange that is under way, another must follow at once
 	work    sync.WaitGroup
 	ctx     context.Context
 	stop    context.CancelFunc
@@ -70,7 +70,7 @@ type fleet struct {
 	trip    time.Duration // recent round trip to the ledger
 }
 
-// ShareLedger connects the governor with all processes on any host that use the ledger's record called name. See
+// ShareLedger connects the governor with all processes on any host that use the named record of the ledger. See
 // [Governor.ShareFile]. While the ledger does not answer, only requests with a leased grant are sent. // Invariant 4
 func (g *Governor) ShareLedger(ctx context.Context, ledger Ledger, name string) error {
 	f := &fleet{ledger: ledger, name: name}
@@ -118,7 +118,7 @@ func (g *Governor) expire(l grant) {
 	g.tell(g.record, report{outcome: expired, settles: true, noted: l.noted, at: g.now()})
 }
 
-// leased takes a leased grant, or returns how long to wait. The end of an exchange also wakes the waiting caller. The
+// leased returns a leased grant, or how long to wait for one. The end of an exchange also wakes the waiting caller. The
 // caller holds g.mu.
 func (g *Governor) leased(now instant, maxWait time.Duration) (got *grant, wait time.Duration, err error) {
 	f := g.fleet
@@ -280,7 +280,7 @@ func (g *Governor) exchange(ctx context.Context, why purpose) error {
 			r.join(g.id, plan, now)
 		}
 		for _, p := range told {
-			p.at, p.sent = min(p.at, now), min(p.sent, now) // if the ledger's clock was set back, they are in the future
+			p.at, p.sent = min(p.at, now), min(p.sent, now) // if the ledger's clock was set back, these times are in the future
 			r.apply(p)
 		}
 		r.advance(now) // a report may have changed the length of the window
@@ -335,8 +335,8 @@ func (r *record) open(stored []byte, plan Plan, joined bool, now instant) error 
 	return nil
 }
 
-// adopt replaces the local copy with the ledger's record, which includes the first n reports. The argument before is
-// what the governor's clock showed before it was set. The caller holds g.mu.
+// adopt replaces the local copy with the ledger's record, which includes the first n reports. The governor's clock was
+// set meanwhile. Before that, it showed the instant before. The caller holds g.mu.
 func (g *Governor) adopt(r record, n int, before instant) {
 	f := g.fleet
 	switch {
@@ -373,7 +373,7 @@ func (f *fleet) asks(why purpose, now instant) need {
 	return n
 }
 
-// keep keeps a new lease. The caller holds the governor's lock.
+// keep adds the grants of a new lease to the others. The caller holds the governor's lock.
 func (f *fleet) keep(got lease) {
 	f.leases = append(f.leases, got.grants...)
 	slices.SortFunc(f.leases, func(a, b grant) int { return cmp.Compare(a.at, b.at) })
@@ -385,10 +385,10 @@ func (f *fleet) keep(got lease) {
 	}
 }
 
-// setClock sets the governor's clock to the ledger's clock. This process sent a request at the time sent, and had the
-// ledger's time remote at the time seen. So the ledger's clock showed remote at some moment between sent and seen. The
-// governor's clock must never be ahead of the ledger's clock, because a grant must not be used before its instant. It
-// may be behind by at most the fastest round trip.
+// setClock sets the governor's clock to the ledger's clock. This process sent a request to the ledger at one time
+// (sent), and got the answer at a later time (seen). The answer has the ledger's time (remote) of a moment between the
+// two. The governor's clock must never be ahead of the ledger's clock, because a grant must not be used before its
+// instant. It may be behind by at most the fastest round trip.
 func (g *Governor) setClock(remote, sent, seen time.Time) {
 	lowest := instant(remote.UnixNano()).add(-seen.Sub(g.base))  // if the ledger read its clock at the time seen
 	highest := instant(remote.UnixNano()).add(-sent.Sub(g.base)) // if the ledger read its clock at the time sent

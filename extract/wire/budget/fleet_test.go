@@ -189,7 +189,7 @@ func TestFleetShares(t *testing.T) {
 }
 
 // Another program uses a fifth of the limit, and the server states what is left. Workers that share a ledger leave that
-// fifth to it.
+// fifth to the other program.
 func TestFleetBesideOthers(t *testing.T) {
 	for _, workers := range []int{1, 3} {
 		bubble(t, func(t *testing.T) {
@@ -209,7 +209,7 @@ func TestFleetBesideOthers(t *testing.T) {
 			for i := range workers {
 				wg.Go(func() {
 					g := joinFleet(t, d, Plan{Rate: Rate{100, time.Second}})
-					for n := range 12 { // now few callers, then many
+					for n := range 12 { // sometimes few callers, sometimes many
 						l.busy(t, g, 1+(n+i)%3*20, 10*time.Second)
 					}
 					require.NoError(t, g.Close())

@@ -65,7 +65,7 @@ type coder struct {
 	short bool // bytes end too early, or a field is out of range
 }
 
-// fields appends or reads the fields to which the arguments point.
+// fields handles the fields to which the arguments point. It appends all of them, or reads all of them.
 func (c *coder) fields(all ...any) {
 	for _, field := range all {
 		switch p := field.(type) {

@@ -44,7 +44,7 @@ type Governor struct {
 	file       *state.LockedFile // file of the record; nil: none
 	stored     []byte            // memory for the stored form of the record
 	fleet      *fleet            // ledger of the record; nil: none
-	origin     atomic.Int64      // what the record's clock showed at the time base
+	origin     atomic.Int64      // what the record's clock showed at the time in the field base
 	joined     bool              // this governor is a member of the record
 	broken     error             // the file could not be read or written; from then on, no request is permitted
 	inFlight   int
@@ -185,8 +185,9 @@ func (g *Governor) decide(r *record, now instant, longest time.Duration) (*Permi
 }
 
 // Room returns how many more requests this process must send now to use the whole rate, although answers take time. The
-// result most is how many may be under way in all, including those that wait for a permit. A caller that requests pages
-// in advance calls Room first. Otherwise the requests of other streams would wait behind pages that are not needed yet.
+// second result is how many requests may be under way in total, including those that wait for a permit. A caller that
+// requests pages in advance calls Room first. Otherwise the requests of other streams would wait behind pages that are
+// not needed yet.
 func (g *Governor) Room() (room, most int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -194,8 +195,8 @@ func (g *Governor) Room() (room, most int) {
 	return max(most-g.pending, 0), most
 }
 
-// Parallel returns how many requests must be under way at the same time to use the whole rate. This is the number that
-// may be under way, without the headroom.
+// Parallel returns how many requests must be under way at the same time to use the whole rate. The result is smaller
+// than the number that may be under way, because it has no headroom.
 func (g *Governor) Parallel() int {
 	_, most := g.Room()
 	return int(float64(most-spare) / headroom)
@@ -232,9 +233,9 @@ func (g *Governor) reserve(r *record, now instant, maxWait time.Duration) (*gran
 }
 
 // probeDelay returns how long a request must still wait after the gate has opened. One request goes first. The others
-// wait for its answer, and for the answers to requests from before the gate closed. They wait for at most probeWait.
-// This method is for the requests of this process. [record.reserve] does the same for the requests of all processes.
-// The caller holds g.mu.
+// wait for its answer, and for the answers to requests that were sent before the gate closed. They wait for at most
+// probeWait. This method is for the requests of this process. [record.reserve] does the same for the requests of all
+// processes. The caller holds g.mu.
 func (g *Governor) probeDelay(r *record, now instant) time.Duration {
 	if !r.gate.probing || g.inFlight == 0 {
 		return 0
@@ -257,8 +258,8 @@ func (g *Governor) poke() {
 	}
 }
 
-// The method with runs f on the current record, under a lock. It stores the record if f reports a change, or if a sign
-// of life is due. If the record is in a ledger, f gets the local copy.
+// with() runs f on the current record, under a lock. It stores the record if f reports a change, or if a sign of life
+// is due. If the record is in a ledger, f gets the local copy.
 //
 // Errors come from the file and are final, because a request that was not recorded would be missing from the count.
 // // Invariant 4
@@ -269,8 +270,7 @@ func (g *Governor) with(f func(r *record, now instant) bool) error {
 	return g.waitForFile(f)
 }
 
-// change does what the method with does, but tries only once. The result done is false if another process has locked
-// the file.
+// change is like with(), but tries only once. The first result is false if another process has locked the file.
 func (g *Governor) change(f func(r *record, now instant) bool) (done bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -55,7 +55,7 @@ func TestGovernorUnsent(t *testing.T) {
 		g := New(Plan{Rate: limit})
 		begun := time.Now()
 		var permits []*Permit
-		for range 9 { // one request in ten is not sent before headers confirm the limit
+		for range 9 { // until headers confirm the limit, only nine of the ten requests are sent
 			p, err := g.Take(t.Context(), time.Minute)
 			require.NoError(t, err)
 			permits = append(permits, p)
@@ -136,12 +136,12 @@ func TestGovernorStorm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &storm{every: 3}, latency: 50 * time.Millisecond, retry: "1"}
 		l.busy(t, New(Plan{Rate: Rate{100, time.Second}}), 8, 5*time.Minute)
-		require.Zero(t, l.inGates(), "sent into a closed gate")
+		require.Zero(t, l.inGates(), "requests while the gate was closed")
 		require.Greater(t, len(l.Arrivals), 300)
 	})
 }
 
-// storm refuses about one request of every s.every.
+// storm refuses about one of every s.every requests.
 type storm struct{ every, n int }
 
 func (s *storm) take(now time.Time) (bool, int, time.Time) {
@@ -149,7 +149,7 @@ func (s *storm) take(now time.Time) (bool, int, time.Time) {
 	return s.n*7919%s.every != 0, 0, now.Add(time.Second)
 }
 
-// closed refuses everything.
+// closed is a server that refuses every request.
 type closed struct{}
 
 func (closed) take(now time.Time) (bool, int, time.Time) { return false, 0, now }
@@ -329,11 +329,11 @@ func TestGovernorRefusedEarly(t *testing.T) {
 		g := New(Plan{})
 		l.busy(t, g, 16, 5*time.Minute)
 		require.Zero(t, l.inGates())
-		require.Greater(t, g.Stats().Allowed, 20.0, "it came back to %.1f/s", g.Stats().Allowed)
+		require.Greater(t, g.Stats().Allowed, 20.0, "the rate rose to only %.1f/s", g.Stats().Allowed)
 	})
 }
 
-// BenchmarkGovernor measures a request's share of the rate limit, with the record in memory and in a file.
+// BenchmarkGovernor measures how long the governor takes for one request, with the record in memory and in a file.
 func BenchmarkGovernor(b *testing.B) {
 	for _, where := range []string{"memory", "file"} {
 		b.Run(where, func(b *testing.B) { governs(b, where == "file") })

@@ -19,10 +19,10 @@ type sharedGovernor struct {
 	g  *Governor  // nil until opened
 }
 
-// Open returns the governor of the budget called name. If a governor is already open for this name, Open returns that
-// governor, and lowers its limit if the limit of g is lower. Otherwise Open calls the function share, which connects g
-// with other processes, and then returns g. The caller must call the function close after its last request has ended.
-// When all callers have done so, the governor is closed.
+// Open returns the governor of the named budget. If a governor is already open for this name, Open returns that
+// governor, and lowers its limit if the limit of g is lower. Otherwise Open calls share(), which connects g with other
+// processes, and then returns g. The caller must call close() after its last request has ended. When all callers have
+// done so, the governor is closed.
 func (gs *Governors) Open(name string, g *Governor, share func(*Governor) error) (shared *Governor, close func() error, err error) {
 	gs.mu.Lock()
 	if gs.all == nil {

@@ -173,8 +173,8 @@ func resetText(v string, at clock) (time.Duration, bool) {
 }
 
 // statedLimit reads the stated limit and, if stated, the length of its window. Of several windows it takes the
-// shortest, which limits bursts. Longer windows are noticed when they are used up. A list often begins with the limit
-// of the current window, without its length: 100, 100;w=60.
+// shortest, which limits bursts. A longer window is noticed when its limit is used up. A list often begins with the
+// limit of the current window, without its length: 100, 100;w=60.
 func statedLimit(h http.Header) Rate {
 	var bare, best Rate
 	for item := range strings.SplitSeq(firstHeader(h, limitNames...), ",") {

@@ -16,7 +16,7 @@ func bodyHints(body []byte) http.Header {
 	return h
 }
 
-// gatherHints adds the hints among the members of a JSON object. It searches as many levels as depth says. If a name
+// gatherHints adds the hints among the members of a JSON object. It searches the given number of levels. If a name
 // occurs on several levels, the outermost value counts.
 func gatherHints(h http.Header, v json.RawMessage, depth int) {
 	var object map[string]json.RawMessage

@@ -325,7 +325,7 @@ func FuzzLimit(f *testing.F) {
 	})
 }
 
-// Any body can be read, and gives only hints.
+// bodyHints() accepts any body, and returns only headers that are known hints.
 func FuzzBodyHints(f *testing.F) {
 	f.Add([]byte(`{"error":{"metadata":{"headers":{"X-RateLimit-Reset":"1795258860000"}}}}`))
 	f.Add([]byte(`{"retry_after":1e400}`))

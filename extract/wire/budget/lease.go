@@ -15,7 +15,7 @@ type need struct {
 
 const (
 	everything = math.MaxInt32
-	needFactor = 1.7              // a governor states this many times the grants that it used, because needs may grow
+	needFactor = 1.7              // a governor that used n grants states that it needs n times this factor, because needs may grow
 	needAge    = 3 * leasePeriod  // a governor whose last exchange is longer ago needs no grants
 	othersAge  = 20 * time.Second // in this time, the estimate of the requests of other programs falls by about two thirds
 	looseShare = 20               // grants are loose only if the limit has at least this many requests for each member with loose grants
@@ -60,8 +60,8 @@ func (r *record) need(id uint64, n need, now instant) {
 	r.noteOthers(now)
 }
 
-// noteOthers estimates how many requests of a window other programs send. With long leases, the record learns late that
-// they send more than before. So the estimate is a little higher than the number seen, and falls slowly.
+// noteOthers estimates how many requests of a window other programs send. With long leases, the record learns late if
+// other programs send more than before. So the estimate is a little higher than the number seen, and falls slowly.
 func (r *record) noteOthers(now instant) {
 	seen := max(r.limit.foreign[0], r.limit.foreign[1])
 	if seen > 0 {
@@ -123,7 +123,7 @@ func (r *record) perPeriod() float64 {
 	return n * leasePeriod.Seconds() / window.Seconds()
 }
 
-// needy returns how many members need grants. The result older is how many of them got their last grant earlier than
+// needy returns how many members need grants. The second result is how many of them got their last grant earlier than
 // this member.
 func (r *record) needy(id uint64, now instant) (needy, older int) {
 	var last instant
@@ -187,7 +187,7 @@ func (r *record) loosen(grants []grant, until instant) {
 	}
 }
 
-// reserveAhead reserves all requests until the lease ends: at least one, but no more than most.
+// reserveAhead reserves all requests until the lease ends: at least one, but no more than the given number.
 func (r *record) reserveAhead(now, first instant, got *lease, most int) (why string) {
 	latest := now.add(mostAhead)
 	for len(r.unleased) < most {
@@ -221,8 +221,8 @@ func (r *record) dropUnleased(until instant) {
 }
 
 // takeUnleased takes about n of the reserved requests, evenly spread between two instants. Where other members have
-// left few, it takes fewer. It does not make up for them with grants that are close together, because too few callers
-// could use those.
+// left only a few requests, it takes fewer than n. It does not make up for this with grants that are close together,
+// because too few callers could use them.
 func (r *record) takeUnleased(n int, from, until instant) (taken []grant) {
 	left := r.unleased[:0]
 	step := until.sub(from) * 95 / 100 / time.Duration(n) // a little shorter, because other members have taken some of the requests
@@ -241,8 +241,8 @@ func (r *record) takeUnleased(n int, from, until instant) (taken []grant) {
 
 // share returns how many grants a member may lease between two instants. A member that needs less than an equal part
 // gets what it needs. The other members share the rest equally. If all members get what they need, they share equally
-// what remains, because needs may grow. The argument fresh has the requests that were reserved just now. Other members
-// have already leased their share of the requests before these.
+// what remains, because needs may grow. The requests in fresh were reserved just now. Of the requests before these, the
+// other members have already leased their share.
 func (r *record) share(id uint64, from, until instant, fresh []grant, now instant) int {
 	n, window := r.allowed()
 	span := until.sub(from)

@@ -29,8 +29,8 @@ type limitEstimate struct {
 	guessed       bool    // rate comes from refusals, so a higher rate is tried from time to time
 	windowGuessed bool    // the server states the limit, but the length of the window is a guess
 
-	// learned is the rate in requests per second while no limit is known. It doubles in each second that uses all of
-	// it. After the first refusal it stays below refusedRate.
+	// learned is the rate in requests per second while no limit is known. It doubles after each second in which it was
+	// used up. After the first refusal it stays below refusedRate.
 	learned     float64
 	refusedRate float64 // rate at the last refusal; 0 before the first
 
@@ -161,8 +161,8 @@ func (c *limitEstimate) raiseRate() {
 	}
 }
 
-// refused lowers the estimate after a 429. The parameters retryAfter and stated are the Retry-After and the limit in
-// the headers of the 429, if any. The parameter repeated says that no request was accepted since the previous 429.
+// refused lowers the estimate after a 429. The arguments retryAfter and stated come from the headers of the 429: its
+// Retry-After and its limit, if any. If repeated is true, the server has accepted no request since the previous 429.
 func (c *limitEstimate) refused(now instant, retryAfter time.Duration, stated Rate, repeated bool) {
 	taken, before := c.taken, c.takenBefore
 	c.cleanWindows, c.taken, c.takenBefore = 0, 0, taken
@@ -197,8 +197,8 @@ func (c *limitEstimate) learn(r Rate) {
 	c.windowEnds = 0
 }
 
-// observe learns from an answer's headers. The parameter counted is the number of requests in the window when the
-// answered request was sent, including this request. If the limit is used up, observe returns a pause.
+// observe learns from an answer's headers. When the answered request was sent, the window had the given number of
+// requests, including this one. If the limit is used up, observe returns a pause.
 func (c *limitEstimate) observe(header hints, counted int) (pause time.Duration) {
 	c.applyStated(header)
 	if header.left < 0 {
@@ -271,8 +271,8 @@ func (c *limitEstimate) pauseIfUsedUp(header hints) time.Duration {
 	return time.Second
 }
 
-// tryShorterWindow shortens the guessed window. The guess was too long, because the server has stopped counting
-// requests that are still in the guessed window.
+// tryShorterWindow shortens the guessed window. The server no longer counts some requests that are still in this
+// window, so the guess was too long.
 func (c *limitEstimate) tryShorterWindow() {
 	switch {
 	case c.rate.Window > 10*time.Second:

@@ -88,7 +88,7 @@ func (p *Permit) replace(r *record, now instant, maxWait time.Duration) (wait ti
 	return 0, nil
 }
 
-// move counts the request as sent now. The caller holds p.g.mu.
+// move records that the request is sent now, and not at the planned instant. The caller holds p.g.mu.
 func (p *Permit) move(r *record, now instant) {
 	moved := r.noting(now, now)
 	p.g.tell(r, report{outcome: delayed, noted: p.grant.noted, moved: moved, at: now})

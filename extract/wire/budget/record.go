@@ -75,7 +75,7 @@ type grant struct {
 }
 
 // reserve reserves one request for the first instant between earliest and latest that the pace and the limit allow. If
-// there is no such instant, nextTry is when to try again, and waitsFor is the reason for the wait.
+// there is no such instant, reserve returns when to try again, and the reason for the wait.
 // Invariant 4
 func (r *record) reserve(now, earliest, latest instant) (g grant, nextTry instant, waitsFor string) {
 	if r.gate.probing && now.before(r.gate.probeUntil) {
@@ -102,9 +102,8 @@ func (r *record) reserve(now, earliest, latest instant) (g grant, nextTry instan
 	return g, 0, ""
 }
 
-// pace returns the instant of the next request if requests are sent at an even pace. It computes this instant for a
-// time that is earlier than the parameter earliest by the duration late. So a delayed request can make up for its
-// delay.
+// pace returns the instant of the next request if requests are sent at an even pace. It begins its computation a little
+// earlier than the given instant, by the constant late. In this way, a delayed request can make up for its delay.
 func (r *record) pace(earliest instant) instant {
 	if r.sent == 0 {
 		return earliest
@@ -116,7 +115,7 @@ func (r *record) pace(earliest instant) instant {
 	return begin.add(limiter.ReserveN(begin.time(), 1).DelayFrom(begin.time()))
 }
 
-// noting returns the instant at which the window counts a request that is sent at the instant planned or a little
+// noting returns the instant at which the window counts a request that is sent at the planned instant or a little
 // later. A leased request is planned for the future, and gets a shorter guard. With the longest guard, the leased
 // requests that are not sent yet would use up much of the limit.
 func (r *record) noting(planned, now instant) instant {

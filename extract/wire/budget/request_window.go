@@ -15,10 +15,10 @@ const (
 	earlyGuard = 5 * time.Millisecond // shortest guard for the first answers
 	leastGuard = 2 * time.Millisecond
 	guardSlack = time.Millisecond // added because an even faster answer may be possible
-	fewAnswers = 4                // after n answers, the next one may be faster than all of them by fewAnswers/n of their spread
+	fewAnswers = 4                // after n answers, the next one may be faster than all of them by fewAnswers/n of the spread of their times
 	meanGuard  = 60 * time.Millisecond
 	mostGuard  = time.Second
-	early      = 64          // number of first answers, which have earlyGuard
+	early      = 64          // so many of the first answers have earlyGuard
 	fastSpan   = time.Minute // the fastest answer is remembered at least this long
 	refusalAge = time.Hour   // this long after the last refusal, the mean is limited to meanGuard again
 )
@@ -53,8 +53,8 @@ const (
 	horizon = mostAhead + late + mostGuard
 )
 
-// room returns the first instant at or after earliest at which the window counts fewer than n requests. It also returns
-// the number that the window counts at that instant. Call advance first.
+// room returns the first instant at which the window counts fewer than n requests. This instant is not before earliest.
+// It also returns the number that the window counts at that instant. Call advance first.
 func (l *requestWindow) room(earliest instant, window time.Duration, n float64) (first instant, counted int) {
 	first, left := earliest, l.total
 	for b := l.oldest; left > 0 && b <= l.newest; b++ {
@@ -129,8 +129,8 @@ func (l *requestWindow) drop(i instant) bool {
 // holds reports whether a request that was noted at the instant i still counts.
 func (l *requestWindow) holds(i instant) bool { return l.bucket(i) >= l.oldest }
 
-// guardFor returns the guard of a request that ended after the time elapsed, with or without an answer. It also updates
-// the statistics.
+// guardFor returns the guard of a request that took the given time, with or without an answer. It also updates the
+// statistics.
 func (l *requestWindow) guardFor(elapsed time.Duration, answered bool, now instant) time.Duration {
 	guard, slack := mostGuard, time.Duration(0)
 	if answered && elapsed >= 0 { // a negative time means that the clock was set back

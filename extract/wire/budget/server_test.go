@@ -17,7 +17,7 @@ type counter interface {
 	take(now time.Time) (ok bool, left int, reset time.Time)
 }
 
-// fixedWindow counts in windows at fixed times of its own clock.
+// fixedWindow counts requests in windows that begin at fixed times of its own clock.
 type fixedWindow struct {
 	limit  int
 	window time.Duration
@@ -39,7 +39,8 @@ func (f *fixedWindow) take(now time.Time) (bool, int, time.Time) {
 	return true, f.limit - f.n, reset
 }
 
-// firstRequest counts in windows that begin with the first request after the previous window, like Laravel's limiter.
+// firstRequest counts requests in windows, like Laravel's limiter. A window begins with the first request after the
+// previous window.
 type firstRequest struct {
 	limit  int
 	window time.Duration

@@ -326,8 +326,8 @@ func TestShareClocksApart(t *testing.T) {
 	}
 }
 
-// Many processes that share a record keep the limit together. The short form has 40 of them, because each looks at the
-// record 50 times per second of virtual time. // Invariant 4
+// Many processes that share a record keep the limit together. The short form has only 40 of them, to save time: each
+// looks at the record 50 times per second of virtual time. // Invariant 4
 func TestShareFull(t *testing.T) {
 	governors := 100
 	if testing.Short() {
