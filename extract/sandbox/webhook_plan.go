@@ -15,7 +15,7 @@ import (
 // WebhookFaults are the probabilities of faults, per event. The same seed and changes give the same faults.
 type WebhookFaults struct {
 	Duplicate float64 `json:"duplicate,omitempty"` // the event is delivered twice or three times
-	Reorder   float64 `json:"reorder,omitempty"`   // up to Window later events overtake the event
+	Reorder   float64 `json:"reorder,omitempty"`   // the event is delivered after up to Window later events
 	Delay     float64 `json:"delay,omitempty"`     // the event is delayed by DelayFor
 	Loss      float64 `json:"loss,omitempty"`      // the event is never sent
 	Conflict  float64 `json:"conflict,omitempty"`  // another body with the same id is sent too

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// chooseConvention uses the stored convention, or else probes the source. It does not probe a child stream,
-// because the answer for its first parent shows how its endpoint answers.
+// chooseConvention uses the stored convention, or else probes the source. It does not probe a child stream, because the
+// answer to the request for the first parent shows how the endpoint answers.
 func (st *streamRun) chooseConvention(ctx context.Context) error {
 	st.known = st.run.remembered(st.origin)
 	n, able := st.run.Source.(Negotiator)

@@ -263,7 +263,7 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10}
 	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	r.must(StatusComplete)
-	l.Records = sourcetest.Records(0, 24) // the control: these rows are gone at the source
+	l.Records = sourcetest.Records(0, 24) // the control: one record is gone at the source
 	r.restart(nil)
 	rep := r.must(StatusComplete)
 	require.EqualValues(t, 1, rep.Streams[0].Counts.Deleted)

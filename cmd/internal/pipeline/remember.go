@@ -30,7 +30,7 @@ func Settle(ctx context.Context, c Config) ([]schemas.Stream, error) {
 	return r.Streams, nil
 }
 
-// Remember stores conventions in the destinations of c, because a person requested them. They replace the stored
+// Remember stores conventions in the destinations of c, at the request of a person. They replace the stored
 // conventions. Remember does not record a run.
 func Remember(ctx context.Context, c Config, found map[string]extract.Convention) error {
 	r, err := newRun(c)

@@ -106,8 +106,8 @@ func (st *streamRun) newParentTracker() *parents.Tracker {
 	return parents.NewTracker(st.stream)
 }
 
-// probed reports whether the stream is probed before it is read. A child stream is not probed, because the answer for
-// its first parent shows how its endpoint answers.
+// probed reports whether the stream is probed before it is read. A child stream is not probed, because the answer to
+// the request for the first parent shows how the endpoint answers.
 func (st *streamRun) probed() bool {
 	return st.simple().Parent == "" && st.origin.Class != schemas.ClassFile
 }

@@ -19,7 +19,7 @@ import (
 type ownRows struct {
 	columns []string
 	batches []arrow.RecordBatch
-	rows    int64 // more than [load.MostOwnRows]: the rows were not kept
+	rows    int64 // number of rows that were read; if it exceeds [load.MostOwnRows], they were not kept
 }
 
 // add adds the rows of a batch.

@@ -117,7 +117,7 @@ func TestWidenedByAnotherSource(t *testing.T) {
 		{"decimals with more decimal places than before", money, wide, "1.1234", true, wide},
 		{"dates in a text column", schemas.Date, schemas.Text, "2026-11-20", false, schemas.Date},
 		{"times in a text column", schemas.Timestamp, schemas.Text, "2026-11-20T08:00:00Z", false, schemas.Timestamp},
-		{"other text than times in a text column", schemas.Timestamp, schemas.Text, "soon", true, schemas.Text},
+		{"text that is not a time, in a text column", schemas.Timestamp, schemas.Text, "soon", true, schemas.Text},
 		{"booleans in a text column", schemas.Bool, schemas.Text, "true", false, schemas.Bool},
 		{"text in a JSON column", schemas.Text, schemas.JSON, `"x"`, false, schemas.Text},
 		{"integers in a JSON column", schemas.Int64, schemas.JSON, "7", false, schemas.Int64},
