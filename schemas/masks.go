@@ -104,8 +104,8 @@ func MaskActions() []string {
 
 var powerOfTen = regexp.MustCompile(`^10{1,15}$`)
 
-// Check returns an error if the action is unknown, if it does not take one of the parameters, or if the value of a
-// parameter is invalid.
+// Check returns an error if the action is unknown. It also returns an error if the action does not take one of the
+// parameters, or if the value of a parameter is invalid.
 func (m Mask) Check() error {
 	if !slices.Contains(MaskActions(), m.Action) {
 		return fmt.Errorf("mask %q: want one of %s", m.Action, strings.Join(MaskActions(), ", "))

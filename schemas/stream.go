@@ -214,7 +214,7 @@ type Pagination struct {
 
 	Zero  bool   // page numbers start at 0
 	One   bool   // offsets start at 1
-	Field string // for since_id: the member of the last record that is sent; "" for its key or id
+	Field string // for since_id: the member of the last record whose value is sent; "" for the record's key or id
 	Query bool   // for a POST: parameters are sent in the query, not in the body
 	Order string // query parameters that request a stable order, such as sort=id&direction=asc; "" for none
 }

@@ -145,9 +145,9 @@ func testSurveyOwn(t *testing.T, d Driver) {
 	require.NoError(t, load.CommitRows(t.Context(), b.dest, b.key, b.cursor, "next", b.pass, load.Runs))
 }
 
-// twoStreams commits one row for each of two streams. The stream orders writes to the table people. The second stream,
-// whose key is the result other, writes to the table others. The results first and second are the cursors of the two
-// streams.
+// twoStreams commits one row for each of two streams. The first stream is orders, and it fills the table people. The
+// result other is the key of the second stream, which fills the table others. The results first and second are the
+// cursors of the two streams.
 func twoStreams(t *testing.T, d Driver) (b *fixture, other state.Key, first, second state.Cursor) {
 	t.Helper()
 	b = newFixture(t, d)

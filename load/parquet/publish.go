@@ -84,7 +84,7 @@ func (x *tx) collect(ctx context.Context) {
 
 func (x *tx) idle() (bool, error) {
 	if _, tabled := x.draft.(*tableGeneration); tabled {
-		return false, nil // in a catalog, a new cursor is a commit of the stream's head table
+		return false, nil // with a catalog, a new cursor needs a commit, which changes the stream's head table
 	}
 	if x.base == nil || len(x.internal) > 0 || x.log != nil && x.log.b != nil {
 		return false, nil

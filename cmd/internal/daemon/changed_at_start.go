@@ -18,7 +18,7 @@ func ChangedAtStart(was, is config.Config) []string {
 }
 
 // changed returns the keys whose values differ. It checks the keys that every daemon reads only when it starts, and the
-// keys in own.
+// keys in the parameter own.
 func changed(was, is config.Config, own ...comparedKey) (keys []string) {
 	for _, k := range append(own,
 		comparedKey{"serve.tls", sameFiles(was.Serve.TLS, is.Serve.TLS)},

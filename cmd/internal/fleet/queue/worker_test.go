@@ -109,7 +109,7 @@ func (b *bench) work(name string, slots int, pipelines ...string) (end func()) {
 			if err != nil || len(left) == 0 {
 				return time.Time{}, err
 			}
-			return b.store.Now().Add(50 * time.Millisecond), nil // another claim was just reviving them
+			return b.store.Now().Add(50 * time.Millisecond), nil // the units cannot be claimed yet, so try again soon
 		},
 	}
 	ended := make(chan error, 1)

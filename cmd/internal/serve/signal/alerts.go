@@ -65,7 +65,7 @@ type target struct {
 	url wire.Secret
 
 	sent      map[topic]lastSent
-	pending   time.Time // when there was first something to send; zero: there is nothing
+	pending   time.Time // since when there is something to send; zero: nothing to send
 	failures  int
 	notBefore time.Time
 	busy      bool
@@ -189,8 +189,8 @@ func (a *Alerts) dispatch(send func(delivery)) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// news returns the topics that have changed since the last message to the target. If a topic must wait for the
-// end of its quiet time, next is that time.
+// news returns the topics that have changed since the last message to the target. Other topics may still have to wait
+// for the end of their quiet time. The result next is how long until the first of them may be sent.
 func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next time.Duration) {
 	next = idle
 	look := func(tp topic) {

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	grantFails = 5 * time.Minute // an alert is raised after renewals have failed for this time
-	grantEnds  = 24 * time.Hour  // an alert is raised this time before a sign-in without a refresh token ends
+	grantFails = 5 * time.Minute // an alert is raised after renewals have failed for this long
+	grantEnds  = 24 * time.Hour  // an alert is raised this long before the end of a sign-in that has no refresh token
 )
 
 // grants raises and clears the alerts about sign-ins. It also clears the alerts about removed sign-ins. If a sign-in
