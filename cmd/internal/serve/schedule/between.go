@@ -12,7 +12,7 @@ type Elided struct {
 // Elided.Count is too low.
 const mostCounted = 200_000
 
-// Between returns the slots after start, up to and including end. If there are more than limit slots, Between returns
+// Between returns the slots after start, up to and including end. If there are more slots than limit, Between returns
 // only the last of them, and a summary of the earlier ones.
 func (s Schedule) Between(start, end time.Time, limit int) (earlier Elided, slots []time.Time) {
 	ring, n := make([]time.Time, 0, min(limit, 64)), 0

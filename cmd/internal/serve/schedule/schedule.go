@@ -192,9 +192,9 @@ func (s Schedule) wall(t time.Time, shift, offset time.Duration) time.Time {
 // wallOf returns the time of day at t, as if it were UTC.
 func wallOf(t time.Time, shift time.Duration) time.Time { return t.UTC().Add(shift) }
 
-// Jitter returns the delay between a slot and its run, less than limit. It keeps pipelines with the same schedule
-// from starting at the same time. A name and a slot always have the same delay, so a restart neither repeats a
-// run nor moves it.
+// Jitter returns the delay between a slot and its run. The delay is shorter than limit. It keeps pipelines with the
+// same schedule from starting at the same time. A name and a slot always have the same delay, so a restart neither
+// repeats a run nor moves it.
 func Jitter(name string, slot time.Time, limit time.Duration) time.Duration {
 	if limit < time.Second {
 		return 0
