@@ -26,7 +26,7 @@ type assembler struct {
 	group   []byte // stream.Context as JSON; it names a member of _context
 	groupOf string
 	scratch []byte
-	members []string // for each key column, the name of its member; at first the name of the column
+	members []string // the member that holds each key column; at first the name of the column
 }
 
 type batch struct {
@@ -38,7 +38,7 @@ type batch struct {
 	keysOnly bool // keep only the hashes, because the records are only compared with others
 }
 
-// reserve allocates memory for n more hashes. Otherwise append() would copy the slices, and need twice the memory.
+// reserve allocates memory for n more hashes. Otherwise append would copy the slices, and need twice the memory.
 // Invariant 6
 func (b *batch) reserve(n int, deep bool) {
 	if b.Keys = slices.Grow(b.Keys, n); deep {

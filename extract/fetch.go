@@ -70,7 +70,7 @@ func (c *Client) send(ctx context.Context, s schemas.Stream, params []bound, at 
 			if tries.Again(ctx) {
 				continue
 			}
-			if ctx.Err() != nil && !probe { // the run was stopped before the retry: the error is the stop, not the failure
+			if ctx.Err() != nil && !probe { // the run was stopped before the retry, so the error is not the temporary failure
 				return nil, context.Cause(ctx)
 			}
 		}

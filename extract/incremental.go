@@ -99,9 +99,9 @@ func (p *pass) clock(a *answer) {
 	m.ClockBack = m.Began.Before(m.Edge.Add(-i.Overlap()))
 }
 
-// observe reports for each record whether it was changed before m.Before. It gets the records as a JSON array, and
-// their answer; the answer is nil if the records come from several answers. The result is nil if m.Before is unknown.
-// In a whole pass, a record without a time counts as changed before, because incremental passes may never find it.
+// observe reports for each record whether it was changed before m.Before. The argument records is a JSON array. The
+// argument a is nil for a page of several answers. The result is nil if m.Before is unknown. In a whole pass, a record
+// without a time counts as changed before, because incremental passes may never find it.
 func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	m, i := &p.mark, p.s.Incremental
 	if m.By == "" {
@@ -149,8 +149,8 @@ func (p *pass) misplace(least, at time.Time) {
 	}
 }
 
-// bounded adds the time bounds of the pass to a page. If the list has the latest change first, the pass ends at a page
-// whose records were all changed before m.Before. All records after this page were changed even earlier.
+// bounded adds the times to a page. If the list has the latest change first, the pass ends at a page whose records were
+// all changed before m.Before. All records after this page were changed even earlier.
 func (p *pass) bounded(page Page, older []bool) Page {
 	m := &p.mark
 	page.Older, page.Edge, page.Partial = older, m.Before, m.partial()

@@ -141,7 +141,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// valueAt returns a member of an object by its name, or an element of an array by its index.
+// valueAt returns the member called name of an object. Of an array, it returns the element with the index name.
 func valueAt(t *testing.T, document []byte, name string) []byte {
 	d := jsontext.NewDecoder(bytes.NewReader(document), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	open, err := d.ReadToken()

@@ -34,7 +34,7 @@ type listReader struct {
 	lastSignals   paging.Signals
 	signalsBefore paging.Signals
 	promised      bool
-	shorter       []shortPage // short pages after the last full page
+	shorter       []shortPage // pages after the last full one
 	shortRereads  int         // short pages that were requested again
 	capped        bool        // the server refused the page after a full one: either the list has ended, or the server limits the number of pages
 	unproved      bool        // some parameters could not be tried, and all others returned the same records

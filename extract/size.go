@@ -97,8 +97,7 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 	return found, err
 }
 
-// usualSizes returns the parameters that may set the page size of a list whose pages are requested by the given
-// parameter.
+// usualSizes returns the parameters that may set the page size of a list with the parameter page.
 func (n *negotiation) usualSizes(st *step, page string) []string {
 	names := paging.SizeNames(schemas.Pagination{Size: n.s.Pagination.Size, Page: page}, st.signals)
 	return slices.DeleteFunc(names, func(name string) bool {

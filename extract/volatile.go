@@ -15,7 +15,7 @@ type volatility struct {
 	seed       maphash.Seed
 	records    map[uint64]map[int]uint64 // hashes of the members in the first reading, by key
 	kept       int
-	names      map[string]int // index of each name in members; at most records.MaxNames
+	names      map[string]int // index of each name in members; at most maxNames
 	members    []compared
 	again      int
 	duplicates bool // two records of one answer had the same key, so the records cannot be compared

@@ -34,11 +34,11 @@ type Destination interface {
 	// table, [StreamState].Empty concerns only the rows of k.Source.
 	StreamState(ctx context.Context, k state.Key, table string) (StreamState, error)
 
-	// Scan reads all committed rows of a table, including tombstones and earlier versions, and passes them to visit()
-	// in batches. The batches have the named columns in the given order, or all columns if columns is nil. The types
-	// are those that Tables returns. A batch is valid until visit() returns.
+	// Scan reads all committed rows of a table, including tombstones and earlier versions, and calls visit with batches
+	// of them. The batches have the named columns in the given order; if columns is nil, all columns. The types are
+	// those that Tables returns. A batch is valid until visit returns.
 	//
-	// If the table does not exist or is empty, Scan never calls visit(). If the table was changed by hand, Scan returns
+	// If the table does not exist or is empty, Scan never calls visit. If the table was changed by hand, Scan returns
 	// [ErrForeignChange] (wrapped).
 	Scan(ctx context.Context, table string, columns []string, visit func(arrow.RecordBatch) error) error
 
@@ -155,7 +155,7 @@ type Outcome struct {
 
 // Querier is implemented by destinations that support SQL queries.
 type Querier interface {
-	// Query runs one read-only statement and passes the batches of its result to visit(). If the result has no rows, it
-	// calls visit() once, with an empty batch.
+	// Query runs one read-only statement and calls visit with batches of its result. If the result has no rows, Query
+	// calls visit once, with an empty batch.
 	Query(ctx context.Context, sql string, visit func(arrow.RecordBatch) error) error
 }

@@ -38,10 +38,10 @@ type StreamState struct {
 	Made  string   // the run that made the root table; "" if unknown
 }
 
-// Owned checks whether the stream k may write the claimed table. It gets the stream's cursor, and the table's recorded
-// owner, or nil if there is none. Owned returns the new owner and whether this owner must be recorded. If the table
-// belongs to another owner, Owned returns an [*OwnerError]. If the cursor is "", the stream is read from the
-// beginning, so another origin is allowed. // Invariant 13
+// Owned checks whether the stream k may write the claimed table. The parameter cursor is the stream's cursor. The
+// parameter previous is the table's recorded owner; nil if there is none. Owned returns the new owner and whether this
+// owner must be recorded. If the table belongs to another owner, Owned returns an [*OwnerError]. If the cursor is "",
+// the stream is read from the beginning, so another origin is allowed. // Invariant 13
 func (c Claim) Owned(k state.Key, cursor state.Cursor, previous *Owner) (want Owner, record bool, err error) {
 	want = Owner{Pipeline: k.Pipeline, Stream: k.Stream, Origin: c.Origin}
 	if k.Source != "" {
@@ -62,8 +62,8 @@ func (c Claim) Owned(k state.Key, cursor state.Cursor, previous *Owner) (want Ow
 	return want, false, &OwnerError{Table: c.Table, Have: *previous, Want: want}
 }
 
-// Change returns the row of [Changes] that records o as the owner of a table. It gets the previous owner, or nil if
-// there was none.
+// Change returns the row of [Changes] that records o as the owner of a table. The parameter previous is the owner
+// before; nil if there was none.
 func (o Owner) Change(table string, previous *Owner) Change {
 	c := Change{Table: table, Action: ActionOwner, To: o.text(), Reason: "first rows"}
 	if previous != nil {

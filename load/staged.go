@@ -86,7 +86,7 @@ func (s *Staged) Release() {
 	s.Batches = nil
 }
 
-// withOrdinals adds ordinals to b, which begin at the given number. The caller releases the result.
+// withOrdinals returns b with ordinals that begin at first. The caller releases the result.
 func withOrdinals(b arrow.RecordBatch, first int64) arrow.RecordBatch {
 	ib := array.NewInt64Builder(memory.DefaultAllocator)
 	defer ib.Release()

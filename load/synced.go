@@ -58,8 +58,8 @@ func constant(at time.Time, rows int) arrow.Array {
 	return array.NewTimestampData(data)
 }
 
-// synced replaces [schemas.ColSyncedAt] of each row by the time at the same index in the array times, and releases b.
-// If b lacks the column, synced returns b itself.
+// synced replaces [schemas.ColSyncedAt] of each row by the time at the same index of times, and releases b. If b
+// lacks the column, synced returns b itself.
 func synced(b arrow.RecordBatch, times arrow.Array) arrow.RecordBatch {
 	at := b.Schema().FieldIndices(schemas.ColSyncedAt)
 	if len(at) == 0 {

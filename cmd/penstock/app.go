@@ -23,8 +23,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// app has what all verbs share: the global flags and the outputs. Data is written to out, everything
-// else to err.
+// app has what all commands share: the global flags and the outputs. Data is written to out, everything else to err.
 type app struct {
 	logFormat  string
 	verbose    bool
@@ -36,21 +35,21 @@ type app struct {
 	umask    fs.FileMode    // umask of the process when it started
 	screen   *render.Screen // writes messages to err, and progress below the messages
 	log      *slog.Logger
-	started  bool // whether the command line was parsed
+	started  bool // the command line has been parsed
 
 	open     open.Opener    // opens sources, destinations and the state; open.File is the configuration file
-	redactor *wire.Redactor // removes the secrets of all configurations that a daemon has used from its output
+	redactor *wire.Redactor // removes secrets from a daemon's output: those of all configurations that the daemon has used
 
 	byteBudget int64 // byte budget of a run; 0 for the default
 }
 
-// setLog sets the log of the verb and of everything that the verb opens.
+// setLog sets the log of the command and of everything that the command opens.
 func (a *app) setLog(h slog.Handler) {
 	a.log = slog.New(h)
 	a.open.Log = a.log
 }
 
-// start sets up the log once the flags are parsed.
+// start sets up the log. It is called when the flags are parsed.
 func (a *app) start() error {
 	level := slog.LevelInfo
 	switch {

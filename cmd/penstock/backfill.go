@@ -17,7 +17,7 @@ func backfillCmd(a *app) *cobra.Command {
 		Use:   "backfill [PIPELINE]",
 		Short: "read all of the past, or a range of it; can be resumed",
 		Long: `Reads all of the past, or a range of it. Without a range, every stream is read
-whole. With a range, only the records last changed in the range are read. If a list
+whole. With a range, only records whose last change is in the range are read. If a list
 is read month by month, the months that overlap the range are read. Streams that cannot be
 read by range are skipped. A backfill has its own cursor, so scheduled runs are
 not affected. It deletes nothing.

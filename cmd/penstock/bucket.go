@@ -22,9 +22,9 @@ import (
 // inBucket reports whether a lake's path is in an object store.
 func inBucket(path string) bool { return strings.Contains(path, "://") }
 
-// bucketOptions sets the bucket and its credentials in o. The map readers has a parser for each option of the URL:
-// bucketOptions adds those that only buckets have. If the configuration has no key for gs:, it reads the file that
-// GOOGLE_APPLICATION_CREDENTIALS names.
+// bucketOptions sets the bucket and its credentials in o. The map has a parser for each option of the URL, and
+// bucketOptions adds parsers for the options that only buckets have. If the configuration has no key for gs:, it reads
+// the file that GOOGLE_APPLICATION_CREDENTIALS names.
 func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]func(string) error) (err error) {
 	o.Bucket, o.Path = o.Path, ""
 	o.Store.AccessKey, o.Store.SecretKey = d.AccessKey.Reveal(), d.SecretKey.Reveal()
@@ -75,13 +75,13 @@ func checkBucket(ctx context.Context, opener *open.Opener, d config.Destination)
 	return errors.Join(err, l.Close())
 }
 
-// bucketAsker runs SQL queries on a lake in a bucket. Before a query, it downloads the files of the tables in the
-// query, and stores them in the user's cache folder. Later queries use the stored files.
+// bucketAsker runs SQL queries on a lake in a bucket. Before a query, it downloads the files of the tables that the
+// query names, and stores them in the user's cache folder. Later queries use the stored files.
 type bucketAsker struct{ r *open.Reader }
 
 func askBucket(r *open.Reader) (open.Querier, error) { return bucketAsker{r}, nil }
 
-// Close implements querier.
+// Close implements open.Querier.
 func (bucketAsker) Close() error { return nil }
 
 // word matches each word of a query that may be the name of a table.

@@ -73,7 +73,7 @@ func (d diskTarget) used(t *testing.T) int64 {
 	return int64(s.Blocks-s.Bfree) * s.Bsize
 }
 
-// leave resizes the disk so that free bytes are free.
+// leave resizes the disk. The disk then has the given number of free bytes.
 func (d diskTarget) leave(t *testing.T, free int64) {
 	t.Helper()
 	size := max(1, d.used(t)+free) // 0 would mean no limit
@@ -81,7 +81,7 @@ func (d diskTarget) leave(t *testing.T, free int64) {
 }
 
 // open opens the target, even on a full disk. A DuckDB file that does not exist counts as empty. SQLite and Postgres
-// may have to write a file before a reader can connect, so for them open enlarges the disk first.
+// may have to write a file before a reader can connect. So open() first enlarges the disk for SQLite and Postgres.
 func (d diskTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	switch to := d.target.(type) {
@@ -169,18 +169,18 @@ func (r *crashRig) inOrder(t *testing.T) map[string][]string {
 	return map[string][]string{"sales_invoices": r.ids(t, "sales.invoices"), "v2_contacts": r.ids(t, "v2.contacts"), "crm_lead_board": r.ids(t, "crm.lead_board")}
 }
 
-// sighting is what a reader has seen after a step.
+// sighting is what a reader has seen at a point of the test.
 type sighting struct {
 	after string
 	seen
 }
 
-// prefix checks that the tables have the changes of the first commits of a sync, and no changes of later commits. The
-// argument before is what a reader saw before the sync. The argument last is what a reader sees when the sync is
-// complete. A sync reads the records of a stream in a fixed order. The first records in this order must have the
-// version in last, and all later records the version in before. Rows may be deleted only if all records of the stream
-// have the version in last. The result half is true if, in some stream, only a part of the records has the version in
-// last.
+// prefix checks that the tables have the changes of the first commits of a sync, and no changes of later commits. A
+// record's old version is what a reader saw before the sync (argument before). Its new version is what a reader sees
+// when the sync is complete (argument last). A sync reads the records of a stream in a fixed order. The first records
+// in this order must have their new versions, and all later records their old versions. Rows may be deleted only if
+// all records of the stream have their new versions. The result is true if, in some stream, only a part of the records
+// has the new versions.
 func (now sighting) prefix(t *testing.T, order map[string][]string, before, last seen) (half bool) {
 	t.Helper()
 	for table, ids := range order {
@@ -212,8 +212,8 @@ func (now sighting) prefix(t *testing.T, order map[string][]string, before, last
 }
 
 // TestCrashFullDisk repeats a sync on a disk that is too small, with a little more space each time. So the disk gets
-// full at different stages of the sync. Each sync reports the full disk, and readers see only whole commits. When
-// there is enough space, the next run is complete. Invariants 1, 7
+// full at a later stage of the sync each time. Each sync reports the full disk, and readers see only whole commits.
+// When there is enough space, the next run is complete. Invariants 1, 7
 func TestCrashFullDisk(t *testing.T) {
 	first, more := int64(0), func(free int64) int64 { return max(free+4<<10, free+free/10) }
 	if *trials < 100 { // the short form
@@ -233,7 +233,7 @@ func TestCrashFullDisk(t *testing.T) {
 				d.leave(t, free)
 				what := fmt.Sprintf("%d KiB of free space, on a new warehouse: %v", free>>10, !kept)
 				fits = r.syncFull(t, d, what, &all)
-				if fits && len(all) == 1 && again > 0 { // a reader has merged DuckDB's log into the file, which freed some space
+				if fits && len(all) == 1 && again > 0 { // a reader has merged DuckDB's log into the database file, which freed some space
 					fits, all, again = false, nil, again-1
 					continue
 				}

@@ -14,7 +14,7 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// sharedTarget is the rows of one source in tables that several sources share.
+// sharedTarget stands for the rows of one source in tables that several sources share.
 type sharedTarget struct {
 	icebergTarget
 	source string
@@ -61,7 +61,7 @@ func (s sharedTarget) watch(t *testing.T) (look func(glancer) (int64, error), do
 	}, func() {}
 }
 
-// sharedRig has two platforms that are loaded into the same tables. Each platform is synced by its own process.
+// sharedRig has two platforms that are loaded into the same tables. A separate process syncs each platform.
 type sharedRig struct {
 	ann, bob *crashRig
 }
@@ -131,7 +131,7 @@ func TestCrashShared(t *testing.T) {
 		}
 		r.ann.recover(t, what)
 		r.bob.recover(t, what)
-		if d := r.ann.compare(t); len(d) > 0 { // compare ann's rows again: bob's last run must not have changed them
+		if d := r.ann.compare(t); len(d) > 0 { // compare ann's rows again: the last run of bob must not have changed them
 			t.Fatalf("after %s:\n%s", what, strings.Join(d, "\n"))
 		}
 		stop()

@@ -27,7 +27,7 @@ import (
 var (
 	trials    = flag.Int("trials", 0, "kill a sync at this many random instants, for each kind of destination")
 	seed      = flag.Uint64("crash-seed", 0, "seed of the random instants; 0 takes one from the clock")
-	crashArgs = flag.String("crash-child", "", "run as the process to be killed, and sync this configuration")
+	crashArgs = flag.String("crash-child", "", "run as the process that a test kills, and sync this configuration")
 	crashOf   = flag.String("crash-source", "", "with -crash-child: sync only this source")
 	crashStep = flag.String("crash-step", "", "with -crash-child: NAME:N:SIGNAL sends SIGNAL to the process when it reaches step NAME for the Nth time; list prints the steps")
 )
@@ -37,10 +37,12 @@ var (
 const crashStreams = `["v2.contacts", "v2.invoices", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices", "sales.invoice", "sales.quotes",
     "hr.holidays_list", "hr.employees", "support.tickets", "projects.projects", "projects.task_board", "accounting.customers"]`
 
-// fewStreams has one stream of each kind, so that a thousand kills at random instants take only minutes.
+// fewStreams has one stream of each kind. Its syncs are short, so that a thousand kills at random instants take only
+// minutes.
 const fewStreams = `["v2.contacts", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices", "hr.holidays_list"]`
 
-// TestCrashChild is the process to be killed. Its commits are small, so that even a short sync makes many commits.
+// TestCrashChild runs in the process that a test kills. Its commits are small, so that even a short sync makes many
+// commits.
 func TestCrashChild(t *testing.T) {
 	if *crashArgs == "" {
 		t.Skip("the tests whose names begin with TestCrash run this as a process")
@@ -60,13 +62,13 @@ type crashRig struct {
 	other  string // a configuration that differs only in the state folder
 	source string // the source to sync; "" for all sources
 
-	looks, rows int64 // how often readers saw rows, and how many rows in all
+	looks, rows int64 // how often readers saw rows, and how many rows they saw in all
 }
 
 func newCrashRig(t *testing.T, to target, scale int, streams string) *crashRig {
 	t.Helper()
 	p := newPlatform(t, sandbox.Options{NoLimits: true, Scale: scale}, streams, to)
-	p.rarely(t) // otherwise a later run would read all child records again, which would hide a parent that was stored before its child records
+	p.rarely(t) // otherwise a later run would read all child records again, and the test would not notice a parent that was stored before its child records
 	r := &crashRig{platform: p, other: filepath.Join(p.dir, "other.yaml")}
 	b, err := os.ReadFile(p.config())
 	require.NoError(t, err)
@@ -130,7 +132,8 @@ func (r *crashRig) recover(t *testing.T, what string) {
 	}
 }
 
-// reading reads the warehouse again and again while a test changes it, as a dashboard would. // Invariant 7
+// reading starts a reader, which reads the warehouse again and again while a test changes it, as a dashboard would.
+// Invariant 7
 func (r *crashRig) reading(t *testing.T) (stop func()) {
 	t.Helper()
 	look, closed := r.to.watch(t)
@@ -160,14 +163,16 @@ func (r *crashRig) reading(t *testing.T) (stop func()) {
 	}
 }
 
-// looked checks that the readers of a sweep saw rows. Readers that were locked out all the time would notice no fault.
+// looked checks that the readers of a sweep saw rows. If locks had kept the readers out all the time, they would have
+// noticed no fault.
 func (r *crashRig) looked(t *testing.T) {
 	t.Helper()
 	require.Positive(t, r.looks, "the readers saw no row in the whole sweep")
 	t.Logf("readers looked %d times and saw %d rows in all", r.looks, r.rows)
 }
 
-// crashing runs a sweep of crashes for each kind of destination, several at once.
+// crashing runs a sweep, which is a series of crashes, for each kind of destination. Several sweeps run at the same
+// time.
 func crashing(t *testing.T, f func(t *testing.T, to target)) {
 	t.Helper()
 	if *trials == 0 {
@@ -180,14 +185,14 @@ func crashing(t *testing.T, f func(t *testing.T, to target)) {
 	t.Run("bucket", func(t *testing.T) { f(t, newBucketTarget(t)) })
 }
 
-// shortForm reports whether a sweep over this kind of destination makes only a few crashes. In the short form of make
-// crash, that is so for buckets, because tests of load/parquet let each step of a commit to a bucket fail.
+// shortForm reports whether a sweep over this kind of destination makes only a few crashes. This is so for buckets in
+// the short form of "make crash", because tests of load/parquet let each step of a commit to a bucket fail.
 func shortForm(to target) bool {
 	_, far := to.(*bucketTarget)
 	return far && *trials < 100
 }
 
-// instants returns the random numbers of a sweep, and logs the flag that repeats them.
+// instants returns the source of random numbers for a sweep, and logs the flag that repeats the same numbers.
 func instants(t *testing.T, sweep uint64) *rand.Rand {
 	t.Helper()
 	s := *seed
@@ -198,7 +203,7 @@ func instants(t *testing.T, sweep uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(s, sweep))
 }
 
-// steps returns the names of the steps that a sync reaches, in order, and how often it reaches each.
+// steps returns the names of the steps that a sync reaches, in order, and how often the sync reaches each step.
 func (r *crashRig) steps(t *testing.T) (order []string, counts map[string]int) {
 	t.Helper()
 	_, out := r.sync(t, "list", 0)
@@ -215,9 +220,9 @@ func (r *crashRig) steps(t *testing.T) (order []string, counts map[string]int) {
 }
 
 // TestCrashAtEveryStep kills the sync at each step of a destination: when it reaches the step for the first time, in
-// the middle, and for the last time. It kills syncs into a warehouse with changes and deletions to apply, and syncs
-// into a new warehouse. The short form kills only one sync at each step, and syncs only few streams, which reach the
-// same steps as many.
+// the middle, and for the last time. It does so for syncs into a new warehouse, and for syncs that change and delete
+// rows of an older warehouse. The short form kills only one sync at each step. It syncs only a few streams, because
+// they reach the same steps as many streams.
 func TestCrashAtEveryStep(t *testing.T) {
 	crashing(t, func(t *testing.T, to target) {
 		scale, streams := 3, crashStreams
@@ -255,14 +260,14 @@ func TestCrashAtEveryStep(t *testing.T) {
 					}
 				}
 			}
-			t.Logf("new warehouse %v: %d steps, each killed at up to three times; how often each is reached: %v", !kept, len(order), counts)
+			t.Logf("new warehouse %v: killed at %d steps, up to three times at each; how often a sync reaches each step: %v", !kept, len(order), counts)
 		}
 		r.looked(t)
 	})
 }
 
-// killAt kills a sync when it reaches a step for the nth time, and checks the result of the next run. The result killed
-// is false if the sync ended before it reached the step for the nth time.
+// killAt kills a sync when it reaches a step for the nth time, and checks the result of the next run. It returns false
+// if the sync ended before it reached the step for the nth time.
 func (r *crashRig) killAt(t *testing.T, kept bool, name string, nth int) (killed bool) {
 	t.Helper()
 	r.to.reset(t, kept)
@@ -341,8 +346,8 @@ func TestCrashWakesUp(t *testing.T) {
 	})
 }
 
-// stopped waits until a signal has stopped the process, and returns true. It returns false if the process ends first,
-// or if the time limit is over.
+// stopped waits until a signal has stopped the process, and returns true. It returns false if the process ends
+// instead, or if it is not stopped within the time limit.
 func (c *child) stopped(limit time.Duration) bool {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", c.Process.Pid))
@@ -360,7 +365,7 @@ func (c *child) stopped(limit time.Duration) bool {
 	return false
 }
 
-// TestCrashTwoAtOnce syncs from two machines at once and kills one.
+// TestCrashTwoAtOnce runs two syncs at the same time, as if from two machines, and kills one of them.
 func TestCrashTwoAtOnce(t *testing.T) {
 	crashing(t, func(t *testing.T, to target) {
 		random := instants(t, 2)

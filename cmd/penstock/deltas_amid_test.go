@@ -24,7 +24,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// slowSource calls its function stop once: after it has read the last page of a list, and before it returns that page.
+// slowSource calls its function stop() once: after it has read the last page of a list, and before it returns that
+// page.
 type slowSource struct {
 	*extract.Client
 	stop func()
@@ -45,8 +46,8 @@ func (s *slowSource) Pages(ctx context.Context, of schemas.Stream, from state.Cu
 	}
 }
 
-// TestWebhooksDuringARun: events about records of a stream that is being read are applied before its pass ends,
-// and older pages do not overwrite them.
+// TestWebhooksDuringARun: while a stream is being read, events about its records are applied. Pages that were read
+// before an event do not overwrite its rows.
 func TestWebhooksDuringARun(t *testing.T) {
 	t.Parallel()
 	onEach(t, testWebhooksDuringARun)
@@ -72,7 +73,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 			return got.Waiting == 0 && got.ApplyAfter == 0
 		}, time.Minute, 100*time.Millisecond)
 	}
-	settled() // opens the applier: from now on, a pass lets events commit between its own commits
+	settled() // the first call starts the applier: from now on, a pass lets events commit between its own commits
 
 	r, err := a.open.Pipeline(t.Context(), c, c.Pipelines[0], nil, false)
 	require.NoError(t, err)

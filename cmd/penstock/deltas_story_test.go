@@ -31,11 +31,11 @@ type webhookStory struct {
 	t      *testing.T
 	random *rand.Rand
 	inbox  *state.InboxFile
-	late   []state.Event // events that can still be delivered
+	late   []state.Event // events that are still to be delivered, or delivered again
 	n      int           // number of changes
 }
 
-// change makes a change and its event.
+// change changes the platform, and makes the event about this change.
 func (s *webhookStory) change() {
 	ids := s.ids(s.t, "v2.contacts")
 	id := ids[s.random.IntN(len(ids))]
@@ -84,8 +84,8 @@ func (s *webhookStory) deliver(n int) {
 	}
 }
 
-// TestWebhookStories: for any order of changes, events, applications and runs, the tables finally equal the
-// platform.
+// TestWebhookStories: whatever the order of changes, deliveries, applied events and runs, the tables equal the
+// platform in the end.
 func TestWebhookStories(t *testing.T) {
 	t.Parallel()
 	seeds := 1

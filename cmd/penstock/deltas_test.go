@@ -39,8 +39,8 @@ func (p *platform) announce(t *testing.T, b *state.InboxFile, kind, id string) {
 	require.Equal(t, state.Stored, was)
 }
 
-// TestWebhooksAreApplied: the tables show announced changes without a run. Some streams have no endpoint that returns
-// one record by its id. Their tables show the changes after a run.
+// TestWebhooksAreApplied: the tables show the changes that events announce, without a run. If a stream has no endpoint
+// that returns one record by its id, its table shows the changes after the next run.
 func TestWebhooksAreApplied(t *testing.T) {
 	t.Parallel()
 	onEach(t, testWebhooksAreApplied)
@@ -103,11 +103,11 @@ func testWebhooksAreApplied(t *testing.T, to target) {
 	}
 	code, out, errs = p.penstock(t, "sync", "--stream", "v2.contacts")
 	require.Equal(t, failure.ExitDone, code, "%s\n%s", out, errs)
-	require.Regexp(t, `v2 +1 +118 +0 +118`, out, "the rows that events have written equal the list")
+	require.Regexp(t, `v2 +1 +118 +0 +118`, out, "the rows that were written from events equal the list")
 }
 
-// TestWebhooksDrain: a backlog of events is applied with few requests and commits, and each event is in the
-// table of events.
+// TestWebhooksDrain: a backlog of events is applied with few requests and few commits, and each event is in the table
+// of events.
 func TestWebhooksDrain(t *testing.T) {
 	n := 2_000
 	if many, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {

@@ -35,7 +35,7 @@ stream into a DuckDB file, runs three queries, and syncs again, which changes no
 	return cmd
 }
 
-// demoConfig is a format. Its arguments are the sandbox's address, two credentials, the database file and the
+// demoConfig is a format string. Its arguments are the sandbox's address, two credentials, the database file and the
 // state folder.
 const demoConfig = `# Made by penstock sandbox demo. The sandbox at these addresses stopped when the demo ended.
 version: 1
@@ -118,7 +118,8 @@ func demoSetup(a *app, dir, url string) (*config.Config, error) {
 	return a.open.Load()
 }
 
-// demoRun makes one run and prints its result. If unchanged is true, a run that changes any row is an error.
+// demoRun makes one run and prints its result. If the argument unchanged is true and the run changes a row, demoRun
+// returns an error.
 func demoRun(ctx context.Context, a *app, c *config.Config, title string, unchanged bool) error {
 	start := time.Now()
 	result, err := a.executor(c).Run(ctx, execute.Run{Conf: c, Pipeline: c.Pipelines[0], Show: a.showProgress})

@@ -85,7 +85,8 @@ func manifests(t *testing.T) (all []manifest) {
 	return all
 }
 
-// kubernetesConfig reads the configuration that the manifests run, and returns which secrets it reads.
+// kubernetesConfig reads the configuration that the manifests use, and returns the names of the secrets that the
+// configuration reads.
 func kubernetesConfig(t *testing.T) (c *config.Config, secrets []string) {
 	t.Helper()
 	cat, err := schemas.Load()
@@ -112,8 +113,8 @@ func kubernetesConfig(t *testing.T) (c *config.Config, secrets []string) {
 	return c, secrets
 }
 
-// TestKubernetes compares the manifests with the configuration that they run, with the routes and the metrics. `make
-// lint` compares them with the API of Kubernetes.
+// TestKubernetes checks that the manifests agree with the configuration that they use, and with penstock's routes and
+// metrics. `make lint` checks the manifests against the API of Kubernetes.
 func TestKubernetes(t *testing.T) {
 	c, secrets := kubernetesConfig(t)
 	listens := map[string]string{"serve": c.Serve.Listen, "worker": c.Worker.Listen}

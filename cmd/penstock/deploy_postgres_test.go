@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// TestComposeRole runs the script that creates penstock's role. The role has all rights that a load needs, and no
-// right that `check` warns about.
+// TestComposeRole runs the script that creates penstock's role in Postgres. The role must have all rights that a load
+// needs, and no right that `check` warns about.
 func TestComposeRole(t *testing.T) {
 	psql, err := exec.LookPath("psql")
 	if err != nil {

@@ -53,7 +53,8 @@ func checkUnit(t *testing.T, name, folder string) {
 	}
 }
 
-// TestDockerfile checks the stages. Without -short, it also runs the command that builds the binary.
+// TestDockerfile checks the build stages of the Dockerfile. Without -short, it also runs the command that builds the
+// binary.
 func TestDockerfile(t *testing.T) {
 	text := deployed(t, "Dockerfile")
 	steps := regexp.MustCompile(`(?m)^(FROM|RUN|COPY|USER|HEALTHCHECK|ENTRYPOINT|CMD|VOLUME|WORKDIR|EXPOSE|STOPSIGNAL) (.*)$`).FindAllStringSubmatch(text, -1)
@@ -87,7 +88,7 @@ func TestDockerfile(t *testing.T) {
 	require.Contains(t, stages[0], "golang:"+version+"-", "the image must have the Go version of go.mod")
 	require.Equal(t, []string{"make", "build", "BIN=/out/penstock"}, build)
 	if testing.Short() {
-		t.Skip("the binary is built in the long form")
+		t.Skip("only the long form of the test builds the binary")
 	}
 	bin := filepath.Join(t.TempDir(), "penstock")
 	cmd := exec.Command("make", "build", "BIN="+bin)
@@ -99,8 +100,8 @@ func TestDockerfile(t *testing.T) {
 	require.Contains(t, string(out), "duckdb_arrow")
 }
 
-// TestImages: each image has a version tag. After `make images`, each image also has a digest. If only some images have
-// a digest, the test fails.
+// TestImages: each image has a version tag. `make images` adds a digest to each image. If only some images have a
+// digest, the test fails.
 func TestImages(t *testing.T) {
 	var images []string
 	for _, file := range []string{"Dockerfile", "compose.yaml"} {

@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/open"
 )
 
-// textOption, countOption and waitOption parse the values of options.
+// textOption, countOption and waitOption return functions that parse the value of an option and store it.
 func textOption(to *string) func(string) error {
 	return func(v string) error { *to = v; return nil }
 }
@@ -34,7 +34,8 @@ func countOption(to *int) func(string) error {
 	}
 }
 
-// waitOption parses how long to wait. 0s means not to wait. It is stored as -1, because 0 means the default.
+// waitOption is for the time to wait. The value 0s means not to wait. It is stored as -1, because a stored 0 means the
+// default.
 func waitOption(to *time.Duration) func(string) error {
 	return func(v string) (err error) {
 		if *to, err = time.ParseDuration(v); err != nil {
@@ -47,8 +48,9 @@ func waitOption(to *time.Duration) func(string) error {
 	}
 }
 
-// absentFile returns an error if a destination's file or folder does not exist. A command that only reads calls it
-// before it opens the destination. Opening would create an empty file or folder, which would hide a wrong path.
+// absentFile returns an error if a destination's file or folder does not exist. A command that only reads calls
+// absentFile before it opens the destination. Otherwise it would create an empty file or folder, and the user would
+// not notice a wrong path.
 func absentFile(d config.Destination) error {
 	path, _ := open.FilePath(d)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +63,7 @@ func absentFile(d config.Destination) error {
 // everyone may write to the file.
 func checkFile(_ context.Context, _ *open.Opener, d config.Destination) error {
 	path, _ := open.FilePath(d)
-	if err := checkFolder(filepath.Dir(path), "create the folder and let penstock write to it; the file's log is kept in it too"); err != nil {
+	if err := checkFolder(filepath.Dir(path), "create the folder and let penstock write to it; the write-ahead log is in this folder too"); err != nil {
 		return err
 	}
 	if info, err := os.Stat(path); err == nil && runtime.GOOS != "windows" && d.Mode == 0 && info.Mode().Perm()&0o002 != 0 {
@@ -88,8 +90,8 @@ func checkFolder(dir, hint string) error {
 	return nil
 }
 
-// options parses the part after the ? of a destination's URL. The map readers has a function for each option. The
-// function parses and stores the value.
+// options parses the part after the ? of a destination's URL. The map has a function for each option, which parses and
+// stores the value.
 func options(query string, readers map[string]func(string) error) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {

@@ -2,8 +2,8 @@ package main
 
 import "github.com/penstock-data/penstock/cmd/internal/open"
 
-// destinationKinds lists the kinds of destinations. A new kind needs a folder under load, a file like duckdb.go, and
-// a line here.
+// destinationKinds lists the kinds of destinations. A new kind needs a package under load/, a file such as duckdb.go,
+// and a line here.
 func destinationKinds() []open.Kind {
 	return []open.Kind{
 		duckdbKind(),

@@ -35,7 +35,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// The options of a Postgres URL that belong to penstock are split off. All others go to the server unchanged.
+// The options of a Postgres URL are split into penstock's own options and the server's. The server's options stay
+// unchanged.
 func TestSplitOptions(t *testing.T) {
 	theirs, ours, err := splitOptions("sslmode=verify-full&json=jsonb&application_name=a%26b&wait=1m", "json", "wait")
 	require.NoError(t, err)
@@ -43,7 +44,7 @@ func TestSplitOptions(t *testing.T) {
 	require.Equal(t, "json=jsonb&wait=1m", ours)
 }
 
-// A file keeps its content until the new content is complete.
+// An existing file keeps its old content until the new content is complete.
 func TestWriteTo(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "out.csv")

@@ -53,7 +53,7 @@ if the pipeline or the stream has changes: true.`,
 	return cmd
 }
 
-// diffRuns prints the net effect of all changes to a table between the ends of two runs.
+// diffRuns prints the net effect of all changes to a table from the end of one run to the end of another.
 func diffRuns(ctx context.Context, a *app, d *open.Reader, table, from, to string) error {
 	t, err := d.LoadedTable(ctx, table)
 	if err != nil {
@@ -85,8 +85,8 @@ func diffRuns(ctx context.Context, a *app, d *open.Reader, table, from, to strin
 	return printDiff(a, log.Net(len(t.Key) == 0))
 }
 
-// warnUnlogged warns about runs in the period that changed rows but logged no changes, because the
-// pipeline did not have changes: true yet.
+// warnUnlogged warns if a run in the period changed rows but did not log the changes. Such a run took place before the
+// setting "changes: true" was in the pipeline.
 func warnUnlogged(ctx context.Context, a *app, d load.Destination, log history.RowLog, spans map[string]history.Period) error {
 	return history.Scan(ctx, d, load.Certificates, func(r history.Row) error {
 		if r.Text("stream") != log.Stream || !log.Period.Contains(r.Time("at")) || r.Number("written")+r.Number("deleted") == 0 {

@@ -39,7 +39,7 @@ paging and the filters. It sends a bounded number of read requests per stream an
 prints the results. A line with + is evidence, a line with - is a rejected
 hypothesis. What is learned about a stream is stored for later runs, in the
 destinations of the pipelines that contain the stream. Without a name, discover
-probes only the streams without stored results that still fit.
+probes only streams that were not learned yet, or whose stored results no longer fit.
 
 Exit codes: 0 every probed stream was learned, 75 some were not.`,
 		Example: `  penstock discover crm.leads 'sales.*'
@@ -87,16 +87,16 @@ type discovery struct {
 	*app
 	conf  *config.Config
 	flags discoverFlags
-	any   bool         // whether at least one pipeline has the named streams
+	any   bool         // at least one pipeline has the named streams
 	spent atomic.Int64 // number of requests sent
 
 	mu              sync.Mutex
 	found           map[string]extract.Convention // conventions by source and stream
-	settled, failed int                           // numbers of streams that were learned, and that were not
+	settled, failed int                           // numbers of streams: learned, not learned
 }
 
-// pipelines returns the configured pipelines. If no pipeline reads a named stream from the first source, it adds
-// a pipeline without a destination for this stream.
+// pipelines returns the configured pipelines. If the user has named a stream that no pipeline reads from the first
+// source, it adds a pipeline for this stream, without a destination.
 func (d *discovery) pipelines() []config.Pipeline {
 	all := slices.Clone(d.conf.Pipelines)
 	for _, name := range d.flags.streams {
@@ -143,8 +143,8 @@ func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []c
 }
 
 // unlearned returns the streams to probe. If the user has named streams, or set --all, it returns all streams of r.
-// Otherwise it returns the streams for which at least one destination has no convention that still fits, without
-// child streams and streams of files.
+// Otherwise it leaves out child streams, streams of files, and streams for which every destination has a convention
+// that still fits.
 func (d *discovery) unlearned(ctx context.Context, r *open.Run) ([]config.Stream, error) {
 	if d.flags.all || len(d.flags.streams) > 0 {
 		return r.Streams, nil
@@ -162,8 +162,7 @@ func (d *discovery) unlearned(ctx context.Context, r *open.Run) ([]config.Stream
 	}), nil
 }
 
-// ask probes several streams at a time, and prints the result of each. It returns the conventions that it found,
-// by stream.
+// ask probes several streams at a time, and prints each result. It returns the conventions that it found, by stream.
 func (d *discovery) ask(ctx context.Context, r *open.Run) map[string]extract.Convention {
 	found := map[string]extract.Convention{}
 	var probes errgroup.Group
@@ -182,7 +181,7 @@ func (d *discovery) ask(ctx context.Context, r *open.Run) map[string]extract.Con
 			return d.print(r, s, c, err)
 		})
 	}
-	_ = probes.Wait() // the only errors are write errors, and closing the output reports those too
+	_ = probes.Wait() // only writing the output can fail, and that error is reported when the output is closed
 	return found
 }
 
@@ -192,8 +191,9 @@ var (
 	errFile     = errors.New("the stream returns files, so there is nothing to learn")
 )
 
-// one returns the convention of a stream. It probes the stream, unless it has done so for another pipeline. It
-// returns an error for a child stream, for a stream of files, and if the request budget is used up.
+// one returns the convention of a stream. It probes the stream, unless it was already probed for another pipeline. For
+// a child stream and for a stream of files it returns an error. It also returns an error if the request budget is used
+// up.
 func (d *discovery) one(ctx context.Context, r *open.Run, s config.Stream) (extract.Convention, error) {
 	of := r.Pipeline.From[0].Text + " " + s.Name
 	d.mu.Lock()

@@ -25,7 +25,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// docsForms are the forms of the data dictionary, by name: the default file name in a folder, and the writer.
+// docsForms are the formats of the data dictionary, by name. Each has a file name, which is used if the user gives
+// only a folder, and a function that writes the dictionary.
 var docsForms = map[string]struct {
 	file  string
 	write func(io.Writer, render.Dictionary) error
@@ -127,8 +128,8 @@ func setLastPass(t *render.TableDoc, newest map[state.Key]history.Certificate) {
 	}
 }
 
-// streamsInto returns the streams of the pipelines that load into this destination, with the pipelines' settings. After
-// them come all streams of the configuration.
+// streamsInto returns the streams of the pipelines that load into this destination, with the pipelines' settings. Then
+// follow all streams of the configuration.
 func streamsInto(d *open.Reader) []config.Stream {
 	var all []config.Stream
 	for _, p := range d.Conf.Pipelines {

@@ -62,7 +62,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// anchors returns the headings of a page as they are written in links: #add-a-stream.
+// anchors returns the headings of a page in the form that links use, for example #add-a-stream.
 func anchors(text string) []string {
 	var out []string
 	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(text, -1) {
@@ -72,14 +72,14 @@ func anchors(text string) []string {
 	return out
 }
 
-// TestReadmeIsShort limits the README to a size that newcomers read.
+// TestReadmeIsShort limits the size of the README, so that newcomers read all of it.
 func TestReadmeIsShort(t *testing.T) {
 	t.Parallel()
 	require.LessOrEqual(t, len(pages(t)["README.md"]), 9000)
 }
 
-// TestGuaranteesNameTests checks that each test named by the README's guarantees exists. The test must not skip
-// itself with -short, because CI runs the short form.
+// TestGuaranteesNameTests checks that each test that the README's guarantees name exists. The named tests must not
+// skip themselves with -short, because CI runs the short form.
 func TestGuaranteesNameTests(t *testing.T) {
 	t.Parallel()
 	tests := map[string]string{}
@@ -88,7 +88,7 @@ func TestGuaranteesNameTests(t *testing.T) {
 			tests[m[1]] = m[0]
 		}
 	})
-	skips := regexp.MustCompile(`(?m)testing\.Short\(\)[^\n]*\n\t+t\.Skip|^\tt\.Skip`) // in the short form, or always
+	skips := regexp.MustCompile(`(?m)testing\.Short\(\)[^\n]*\n\t+t\.Skip|^\tt\.Skip`) // skips in the short form, or always
 	_, guarantees, _ := strings.Cut(pages(t)["README.md"], "## Guarantees")
 	rows := 0
 	for line := range strings.Lines(guarantees) {
@@ -216,7 +216,7 @@ func TestDependenciesAreExplained(t *testing.T) {
 }
 
 // TestContributeDestination checks that existing destinations follow "Add a destination" in CONTRIBUTING.md. Each
-// folder that implements load.Destination runs the conformance suite, and is in the table of destinations.
+// package that implements load.Destination must run the conformance suite, and must be in the table of destinations.
 func TestContributeDestination(t *testing.T) {
 	t.Parallel()
 	guide := pages(t)["CONTRIBUTING.md"]

@@ -23,7 +23,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// platform is a sandbox that is served over HTTP. It has a folder with a configuration that loads it into a warehouse.
+// platform is a sandbox that is served over HTTP. It has a folder with a configuration, which loads the sandbox's
+// records into a warehouse.
 type platform struct {
 	*sandbox.Server
 	url, dir string
@@ -83,8 +84,8 @@ func (p *platform) compare(t *testing.T) []string {
 }
 
 // TestTruth: the tables of every readable stream equal the platform's records, value by value. A second run writes
-// nothing. Then records are created, updated and deleted. A third run loads these changes, and sets tombstones for the
-// deleted records. In the short form, each kind of destination loads the streams of shareOfStreams.
+// nothing. Then records are created, updated and deleted. A third run loads these changes, and marks the rows of
+// deleted records as deleted. In the short form, each kind of destination loads the streams of shareOfStreams.
 func TestTruth(t *testing.T) {
 	t.Parallel()
 	onEach(t, testTruth)
@@ -131,12 +132,12 @@ func testTruth(t *testing.T, to target) {
 	require.EqualValues(t, 2, w.count(t, "SELECT count(*) FROM sales_invoices WHERE _penstock_deleted_at IS NOT NULL"))
 }
 
-// changed are the streams whose records platform.change changes.
+// changed are the streams whose records platform.change() changes.
 var changed = []string{"v2.contacts", "crm.lead_board", "sales.invoices", "hr.employees", "support.tickets", "accounting.customers"}
 
 // shareOfStreams returns the streams that the short form of TestTruth loads into one kind of destination. These are
-// the changed streams with their parents, and one share of all others. There is a share for each kind in kinds. A
-// child stream is in the same share as its parent.
+// the changed streams with their parents, and one share of all others. The kinds of destinations have different
+// shares. A child stream is in the same share as its parent.
 func shareOfStreams(t *testing.T, kind string) string {
 	t.Helper()
 	cat, err := schemas.Load()
@@ -165,7 +166,7 @@ func shareOfStreams(t *testing.T, kind string) string {
 	return "[" + strings.Join(names, ", ") + "]"
 }
 
-// hasAllTypes checks that the tables have columns of every type of a source's values.
+// hasAllTypes checks that the tables have columns of every type that values of a source can have.
 func (w *warehouse) hasAllTypes(t *testing.T) {
 	t.Helper()
 	found := map[string]bool{}
@@ -180,7 +181,7 @@ func (w *warehouse) hasAllTypes(t *testing.T) {
 	require.Subset(t, slices.Collect(maps.Keys(found)), []string{"BIGINT", "BOOLEAN", "DATE", "DECIMAL", "JSON", "TIMESTAMP WITH TIME ZONE", "VARCHAR", "VARCHAR[]"})
 }
 
-// change creates, updates and deletes records through the platform's write endpoints, as its users would
+// change creates, updates and deletes records through the platform's write endpoints, as users of the platform would
 // between two syncs.
 func (p *platform) change(t *testing.T) {
 	t.Helper()

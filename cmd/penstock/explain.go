@@ -42,7 +42,7 @@ type explanation struct {
 	Stream    string             `json:"stream"`
 	LearnedAt time.Time          `json:"learned_at,omitzero"`
 	Kept      string             `json:"destination,omitempty"` // the destination that stores the convention
-	Requests  int                `json:"requests"`              // requests that were needed to learn the convention
+	Requests  int                `json:"requests"`              // requests that were sent to learn the convention
 	Facts     []extract.Fact     `json:"facts"`
 	YAML      string             `json:"yaml"`
 	Proved    *history.LastPass  `json:"certificate,omitempty"` // certificate of the last pass

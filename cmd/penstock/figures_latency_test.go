@@ -19,7 +19,7 @@ import (
 )
 
 // distant is a server that answers after 200 ms. It counts requests in sliding windows of a second. Its lists state
-// their number of pages, or they continue after an id: starting_after=17.
+// their number of pages. If keyed is true, they do not, and a client requests the page after an id: starting_after=17.
 type distant struct {
 	limit, pages, size int
 	keyed              bool
@@ -88,8 +88,8 @@ func (d *distant) arrive() (left int, ok bool) {
 	return d.limit - n - 1, true
 }
 
-// latencyFigures compares two numbers: the requests that a slow server receives from a first run, and the requests that
-// the server's limit allows.
+// latencyFigures compares two numbers: how many requests a second a slow server receives from a first run, and how
+// many the server's limit allows.
 func latencyFigures(t *testing.T, dir string) (out []figure) {
 	bin := installed(t, dir, "../../bin/penstock")
 	for _, limit := range []int{100, 500} {
@@ -107,8 +107,8 @@ func latencyFigures(t *testing.T, dir string) (out []figure) {
 	return append(out, cursorFigure(t, dir, bin))
 }
 
-// cursorFigure compares two ways to read a list of 20,000 records: by ids, starting_after=17, and by page numbers,
-// page=2. By ids, no response says how many pages follow.
+// cursorFigure compares two ways to read a list of 20,000 records: by ids (starting_after=17) and by page numbers
+// (page=2). When the list is read by ids, no response says how many pages follow.
 func cursorFigure(t *testing.T, dir, bin string) figure {
 	f := figure{what: "first run, 200 pages by ids, 200 ms, 100/s allowed", base: "the same list by page numbers", unit: "s",
 		ratio: share, reach: "<= 1.4", holds: func(r float64) bool { return r <= 1.4 }}
@@ -132,7 +132,7 @@ func (d *distant) read(t *testing.T, dir, bin string, lists int, more string) (s
 	return d.arrivals[len(d.arrivals)-1].Sub(d.arrivals[0]).Seconds()
 }
 
-// distantConfig writes a configuration. The argument more has the settings of each list except its path.
+// distantConfig writes a configuration. The last argument has the settings of each list except its path.
 func distantConfig(t *testing.T, url string, limit, lists int, more string) string {
 	t.Helper()
 	dir := t.TempDir()

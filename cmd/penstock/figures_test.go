@@ -36,12 +36,12 @@ var (
 	rows     = flag.Int("rows", 1_000_000, "with -figures: number of records to load")
 )
 
-// figure is one promise about speed or memory. It has measurements of penstock, those of a baseline that ran in the
-// same minutes, and the required ratio between them.
+// figure is one promise about speed or memory. It has measurements of penstock, measurements of a baseline that ran in
+// the same minutes, and the required ratio of the two.
 type figure struct {
 	what, base string
 	ours, than []float64 // pairs of measurements: penstock's and the baseline's, in seconds, bytes or counts
-	cpu        []float64 // for a figure of memory: the CPU seconds of penstock's processes, because less memory may need more CPU time
+	cpu        []float64 // only for figures about memory: the CPU seconds of penstock's processes, because saving memory may cost CPU time
 	unit       string
 	ratio      func(ours, than float64) float64
 	reach      string // the required ratio, for the report
@@ -60,8 +60,8 @@ func (f figure) ratios() []float64 {
 	return ratios
 }
 
-// missed is the verdict on a figure if no pair of measurements reaches the required ratio. If some pair reaches the
-// ratio but the median does not, the reason may be noise, and the verdict is "missed, within noise".
+// missed is the verdict on a figure if no pair of measurements reaches the required ratio. If a pair reaches the ratio
+// but the median does not, noise may be the reason, and the verdict is "missed, within noise".
 const missed = "MISSED"
 
 func (f figure) verdict() string {
@@ -168,7 +168,8 @@ func decodeFigures(t *testing.T, ndjson string) []figure {
 	return []figure{speed, allocs}
 }
 
-// firstRecords returns the first n lines of the file, unchanged and as pages of size records each.
+// firstRecords returns the first n lines of the file in two forms: unchanged, and as pages with the given number of
+// records.
 func firstRecords(t *testing.T, path string, n, size int) ([]byte, [][]byte) {
 	t.Helper()
 	f, err := os.Open(path)
@@ -267,7 +268,7 @@ func duckDecode(t *testing.T, ndjson string) float64 {
 }
 
 // readColumns returns the columns that DuckDB detects in the file. With this list, later queries need not detect them,
-// so the time of the detection is not measured.
+// and the measured time does not include the detection.
 func readColumns(t *testing.T, db *sql.DB, ndjson string) string {
 	t.Helper()
 	rs, err := db.Query(fmt.Sprintf("SELECT column_name, column_type FROM (DESCRIBE SELECT * FROM read_json('%s', format = 'newline_delimited', sample_size = 20000))", ndjson))
@@ -283,17 +284,18 @@ func readColumns(t *testing.T, db *sql.DB, ndjson string) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// If the name of the output file contains flat, the baseline makes the same tables as penstock. Otherwise the baseline
-// makes one table with nested columns.
+// If the name of the output file contains ".flat", the baseline makes the same tables as penstock. Otherwise the
+// baseline makes one table with nested columns.
 const flat = ".flat"
 
-// flatTables are the queries for the tables that penstock makes of the records, without penstock's bookkeeping columns.
+// flatTables are queries. Their results are the tables that penstock makes from the records, without the columns that
+// penstock adds.
 var flatTables = []string{
 	"SELECT * EXCLUDE (address, phones), unnest(address) FROM records",
 	"SELECT id, generate_subscripts(phones, 1) AS place, unnest(phones, recursive := true) FROM records",
 }
 
-// TestBaseline is the baseline process. In it, DuckDB loads the same records from a local file, into a DuckDB file or
+// TestBaseline runs in the baseline process: DuckDB loads the same records from a local file into a DuckDB file or
 // into Parquet.
 func TestBaseline(t *testing.T) {
 	if *baseline == "" {
@@ -335,7 +337,7 @@ type process struct {
 	out       string
 }
 
-// run starts a process and waits for it. The process does not inherit the heap limit of the tests: see suite.
+// run starts a process and waits for it. The process does not inherit the heap limit that suite() sets for the tests.
 func run(t *testing.T, dir string, name string, args ...string) process {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -356,8 +358,8 @@ func run(t *testing.T, dir string, name string, args ...string) process {
 	return process{wall: wall, cpu: seconds(u.Utime) + seconds(u.Stime), rss: <-rss, written: float64(u.Oublock) * 512, out: out.String()}
 }
 
-// peakMemory polls the peak memory of a process until it ends. The value of wait4 cannot be used, because it includes
-// pages that the child shared with its parent before exec.
+// peakMemory polls the peak memory of a process until the process ends. It does not use the value of wait4, because
+// that includes pages that the child shared with its parent before exec.
 func peakMemory(pid int, done <-chan struct{}) (peak float64) {
 	for {
 		select {
@@ -382,7 +384,7 @@ func peakMemory(pid int, done <-chan struct{}) (peak float64) {
 type landing struct {
 	name, base  string
 	to          target
-	reach       float64 // required share of the baseline's speed
+	reach       float64 // required ratio of penstock's speed to the baseline's
 	bound       float64 // limit of the peak memory, in MB
 	like        string  // name of a second baseline, whose work is more like penstock's; "" for none
 	runBaseline func(t *testing.T, i int) (bare, like float64)
@@ -409,9 +411,10 @@ func landings(t *testing.T, dir, ndjson string) []landing {
 }
 
 // installed copies a freshly linked program in small pieces. Without the copy, the measured memory would be too high:
-// the linker writes the program at once, so the kernel has it in one large piece of the page cache. If a process
-// touches one page of the piece, the kernel counts the whole piece as its memory. With Linux 6.18, `penstock version`
-// takes 77 MB as linked, and 43 MB if the program was copied like this or read from a disk.
+// the linker writes the whole program at once, so the kernel stores it as one large piece in the page cache. If a
+// process touches one page of the piece, the kernel counts the whole piece as memory of the process. With Linux 6.18,
+// `penstock version` takes 77 MB directly after linking, and 43 MB if the program was copied in this way or read from
+// a disk.
 func installed(t *testing.T, dir, built string) string {
 	t.Helper()
 	from, err := os.Open(built)
@@ -426,8 +429,8 @@ func installed(t *testing.T, dir, built string) string {
 	return path
 }
 
-// loadFigures compares whole processes: penstock loads the sandbox's records over HTTP, and an engine loads the same
-// records from a local file.
+// loadFigures compares whole processes: penstock loads the sandbox's records over HTTP, and a database engine loads
+// the same records from a local file.
 func loadFigures(t *testing.T, dir, ndjson string) []figure {
 	bin := installed(t, dir, "../../bin/penstock")
 	lands := landings(t, dir, ndjson)
@@ -491,7 +494,7 @@ func (l landing) measure(t *testing.T, bin, dir, url string) (figures []figure, 
 	if l.like != "" {
 		figures = slices.Insert(figures, 1, like)
 	}
-	if l.bound > 160 { // not for Postgres, because there the server writes the bytes, not penstock
+	if l.bound > 160 { // not for Postgres: there the server writes the bytes, not penstock
 		figures = append(figures, bytesAgain)
 	}
 	return figures, median(peak.ours)

@@ -24,7 +24,7 @@ import (
 )
 
 // pagesOf serves pages of the same records in three forms: /numbered?page=2, /keyed?starting_after=17, and
-// /array?page=2. A response of the last form is an array of records, without an object around it.
+// /array?page=2. A response to /array is an array of records, without an object around it.
 type pagesOf struct {
 	pages [][]byte
 	after map[string]int // the page that follows a key
@@ -72,8 +72,8 @@ func (p *pagesOf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// listConfig writes a configuration that reads the list of contacts without a limit. The argument stream is the
-// list's entry in the configuration.
+// listConfig writes a configuration that reads the list of contacts with a rate so high that it never limits. The
+// argument stream has the settings of the list.
 func listConfig(t *testing.T, dir, url, stream string, to target) string {
 	t.Helper()
 	path := filepath.Join(dir, "pipelines.yaml")
@@ -112,8 +112,8 @@ func workFigures(t *testing.T, dir, ndjson string) []figure {
 	}
 }
 
-// scriptFigure compares a sync into DuckDB with what a script of twenty lines does: it gets one page after another,
-// writes the pages to files, and loads them with read_json.
+// scriptFigure compares a sync into DuckDB with a script of twenty lines. The script gets one page after another,
+// writes the pages to files, and loads the files with read_json.
 func scriptFigure(t *testing.T, bin, dir, url string) figure {
 	t.Helper()
 	self, err := os.Executable()
@@ -175,8 +175,8 @@ func numberedFigure(t *testing.T, bin, dir, url string) figure {
 	return f
 }
 
-// sourcesFigure compares the CPU time of runs in which no record of six sources has changed, with the default heap and
-// with 1 GiB.
+// sourcesFigure compares the CPU time of two kinds of runs: with the default heap, and with a heap of 1 GiB. The runs
+// read six sources, in which no record has changed.
 func sourcesFigure(t *testing.T, bin, dir string) figure {
 	t.Helper()
 	sandbox := startSandbox(t, bin, dir, 1000)
@@ -222,7 +222,8 @@ func demoFigure(t *testing.T, bin string) figure {
 		ratio: share, reach: "<= 1", holds: func(r float64) bool { return r <= 1 }}
 }
 
-// deepFigure measures how long six records take to map. One of them has objects that are nested 200 deep.
+// deepFigure measures how long it takes to map six records. One of the records has objects that are nested 200 levels
+// deep.
 func deepFigure(t *testing.T) figure {
 	t.Helper()
 	var page bytes.Buffer

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A worker has the lease of a source while it reads the source. Events that `serve` receives in the meantime are
-// applied by the worker, because `serve` cannot get the lease. // Invariants 3, 13
+// A worker has the lease of a source while it reads the source. If `serve` receives events in the meantime, the worker
+// applies them, because `serve` cannot get the lease. // Invariants 3, 13
 func TestFleetEventsDuringUnits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts three processes")

@@ -19,11 +19,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// clockEnv is an environment variable for programs that clocked has built. It has the number of seconds by which
-// their clock is wrong.
+// clockEnv is an environment variable for programs that clocked() has built. Its value is the number of seconds by
+// which their clock is wrong.
 const clockEnv = "PENSTOCK_TEST_CLOCK"
 
-// offsetSource is a file to be added to Go's package time.
+// offsetSource is the text of a file that clocked() adds to Go's package time.
 const offsetSource = `package time
 
 import "syscall"
@@ -43,8 +43,8 @@ var offset = func() (n int64) {
 }()
 `
 
-// clocked builds penstock with a patched package time. The wall clock of its processes is wrong by the seconds in
-// clockEnv. The monotonic clock is right. A machine whose clock is set wrong behaves in the same way.
+// clocked builds penstock with a patched package time. In processes of this program, the wall clock is wrong by the
+// seconds in clockEnv, and the monotonic clock is right. A machine whose clock is set wrong behaves in the same way.
 func clocked(t *testing.T) (program string) {
 	t.Helper()
 	out, err := exec.Command("go", "env", "GOROOT").Output()
@@ -75,7 +75,7 @@ func clocked(t *testing.T) (program string) {
 	return program
 }
 
-// startOff starts a program that clocked has built. Its clock is wrong by the given number of hours.
+// startOff starts a program that clocked() has built. The clock of the process is wrong by the given number of hours.
 func (r *fleetRig) startOff(program string, hours int, args ...string) *fleetProcess {
 	r.t.Helper()
 	return r.startAs(r.config(), func(c *exec.Cmd) error {
@@ -85,7 +85,7 @@ func (r *fleetRig) startOff(program string, hours int, args ...string) *fleetPro
 	}, args...)
 }
 
-// patiently waits until a query returns want, which may take two lease lifetimes.
+// patiently waits until a query returns the wanted text. It may have to wait for two lease lifetimes.
 func (r *fleetRig) patiently(sql, want string) {
 	r.t.Helper()
 	if !assert.Eventually(r.t, func() bool { return r.text(sql) == want }, 5*time.Minute, 100*time.Millisecond, "%s", sql) {
@@ -93,8 +93,8 @@ func (r *fleetRig) patiently(sql, want string) {
 	}
 }
 
-// refuse makes a workspace answer its first request for leads with 429 and a Retry-After date. The result until is this
-// date. The result again is the time of the next request for leads.
+// refuse makes a workspace answer its first request for leads with 429 and a Retry-After date. It returns the time of
+// the next request for leads, and the date.
 func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 	again, until = &atomic.Int64{}, &atomic.Int64{}
 	var asked atomic.Int64
@@ -116,10 +116,11 @@ func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 	return again, until
 }
 
-// Three processes of serve and three workers run. In both groups, one clock is right, one is 5 hours ahead, and one
-// is 5 hours behind. Slots run when they are due by the database's clock. Another worker takes over the unit of a
-// frozen worker. The frozen worker commits nothing afterwards. A unit whose source sent Retry-After is parked, and is
-// retried when that time has come. The versions of a row are in order, without gaps. Invariants 8, 13, 18
+// Three processes of serve and three workers run. In both groups, one clock is right, one is 5 hours ahead, and one is
+// 5 hours behind. Slots run when they are due by the database's clock. Another worker takes over the unit of a frozen
+// worker. When the frozen worker continues, it commits nothing. If a source sends Retry-After, its unit is parked, and
+// is retried at the time that the source requires. The versions of a row are in order, without
+// gaps. Invariants 8, 13, 18
 func TestFleetClocksApart(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds Go's standard library, and waits for leases to expire")
@@ -130,7 +131,7 @@ func TestFleetClocksApart(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(r.config(), []byte(strings.Replace(string(text), "streams: [", "mode: history, streams: [", 1)), 0o600))
 	for _, sql := range []string{
-		"ALTER TABLE slots ADD COLUMN seen timestamptz NOT NULL DEFAULT clock_timestamp()", // when the slot was recorded, by the database's clock
+		"ALTER TABLE slots ADD COLUMN seen timestamptz NOT NULL DEFAULT clock_timestamp()", // the time when the slot was recorded, by the database's clock
 		"CREATE TABLE begun AS SELECT clock_timestamp() AS at",
 		"INSERT INTO leases (name, token, holder, since, until) VALUES ('pipeline all@ws002', nextval('lease_tokens'), 'a test', now(), 'infinity')",
 	} {
@@ -172,7 +173,7 @@ func TestFleetClocksApart(t *testing.T) {
 		last := r.text("SELECT max(run) FROM runs")
 		r.patiently("SELECT count(*) > 0 FROM runs WHERE run > '"+last+"' AND status = 'complete'", "true")
 	}
-	t.Log("number of runs that each worker has executed units of:", r.text("SELECT string_agg(w || ' ' || n, ', ') FROM (SELECT worker w, count(DISTINCT run) n FROM units GROUP BY 1) x"))
+	t.Log("for each worker, the number of runs to which its units belong:", r.text("SELECT string_agg(w || ' ' || n, ', ') FROM (SELECT worker w, count(DISTINCT run) n FROM units GROUP BY 1) x"))
 	for _, p := range serves {
 		p.end(t)
 	}
@@ -192,7 +193,8 @@ func TestFleetClocksApart(t *testing.T) {
 	require.Regexp(t, `this machine's clock is (4h59|5h0)m\d+s ahead of that of the state database`, checked.out.String())
 }
 
-// inTime checks that each slot ran once, when it was due, and that all recorded times are within the test.
+// inTime checks that each slot ran once, at the time when it was due. It also checks that no recorded time is before
+// the begin of the test or in the future.
 func (r *fleetRig) inTime() {
 	t := r.t
 	t.Helper()
@@ -205,8 +207,9 @@ func (r *fleetRig) inTime() {
 	require.Equal(t, "0", r.text("SELECT count(*) FROM (SELECT due, lag(due) OVER (ORDER BY run) AS before FROM runs) x WHERE before > due + interval '1 hour'"), "later runs have later ids")
 }
 
-// follows checks the tables of a workspace. The versions of a row follow each other without a gap, and the last
-// versions are the platform's records. The certificates are in the order of the runs, one per stream and run.
+// follows checks the tables of a workspace. Each version of a row ends when the next begins, and the last versions
+// equal the platform's records. There is one certificate per stream and run, and the certificates are in the order of
+// the runs.
 func (r *fleetRig) follows(name string) {
 	t := r.t
 	t.Helper()

@@ -54,13 +54,14 @@ func (n *isolatedNetwork) ip(t *testing.T, args ...string) {
 	require.NoError(t, err, "ip %v: %s", args, out)
 }
 
-// cut makes the cable drop all traffic. Neither side gets a notice. The method restore ends the cut.
+// cut makes the cable drop all traffic. Neither side is notified. restore() ends the cut.
 func (n *isolatedNetwork) cut(t *testing.T)     { n.ip(t, "link", "set", n.cable, "down") }
 func (n *isolatedNetwork) restore(t *testing.T) { n.ip(t, "link", "set", n.cable, "up") }
 
-// on calls f in the network. The processes that f starts and the listeners that f opens belong to the network.
+// on calls f in the network namespace. The processes that f starts and the listeners that f opens belong to this
+// namespace.
 func (n *isolatedNetwork) on(f func() error) error {
-	runtime.LockOSThread() // a network namespace is set for one thread
+	runtime.LockOSThread() // because a network namespace is set for one thread
 	home, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
 		return err
@@ -76,7 +77,7 @@ func (n *isolatedNetwork) on(f func() error) error {
 	}
 	err = f()
 	if e := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); e != nil {
-		return e // the thread stays locked, so the runtime ends it with its goroutine
+		return e // the thread stays locked, so the runtime ends the thread when the goroutine ends
 	}
 	runtime.UnlockOSThread()
 	return err
@@ -141,7 +142,7 @@ func TestFleetCutOff(t *testing.T) {
 	of := "FROM units WHERE source = 'ws001' AND run = '" + run + "'"
 	n.cut(t)
 	cut := time.Now()
-	release() // the first worker receives its records, but cannot commit them
+	release() // the first worker receives the records that it waits for, but cannot commit them
 	second := r.start("worker", "--slots", "4")
 	r.until("SELECT status FROM runs WHERE run = '"+run+"'", "complete")
 	t.Logf("another worker finished the unit %s after the cut", time.Since(cut).Round(time.Second))

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Twelve sources share a table. One of them sends texts in a column that had numbers, so the column becomes wider.
-// Only this source has changed, so one drift is recorded, and the next run records no other.
+// Twelve sources share a table. One of them sends texts for a column that had numbers, so the column's type becomes
+// wider. Only this source has changed, so one drift is recorded. The next run records no drift.
 func TestDriftOfOneSource(t *testing.T) {
 	t.Parallel()
 	const sources, records = 12, 30

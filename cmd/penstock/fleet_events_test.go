@@ -77,8 +77,8 @@ func (r *eventFleet) rename(id, name string) {
 
 var servedAt = regexp.MustCompile(`msg=serving.*address=(\S+)|serving address=(\S+)`)
 
-// deliver sends an event about a contact to a random process until a process acknowledges it. deliver sends some events
-// twice, at random.
+// deliver sends an event about a contact to random processes until a process acknowledges the event. At random, it
+// delivers some events twice.
 func (r *eventFleet) deliver(ctx context.Context, n int, id string) {
 	body := fmt.Appendf(nil, `{"id":"evt_%d","type":"contact.updated","data":{"id":%q}}`, n, id)
 	mac := hmac.New(sha256.New, []byte(eventSecret))
@@ -107,8 +107,8 @@ func (r *eventFleet) deliver(ctx context.Context, n int, id string) {
 	}
 }
 
-// watch reads the contacts' names until stop is closed. Later names sort after earlier names. If the table shows an
-// earlier name after a later name, watch returns early, and its result back describes both names.
+// watch reads the contacts' names until the channel is closed. In sort order, a contact's new name is always after its
+// old name. If the table shows an old name again after a new one, watch returns early with a text about both names.
 func (r *eventFleet) watch(stop chan struct{}) (back string, err error) {
 	c, err := pgx.ConnectConfig(context.Background(), r.db.Config().Copy())
 	if err != nil {
@@ -140,9 +140,9 @@ func (r *eventFleet) watch(stop chan struct{}) (back string, err error) {
 	}
 }
 
-// Two processes of serve receive deliveries about the same records. Deliveries are out of order, some arrive twice, and
-// sometimes a process is killed. Finally the table has the last state of each record. No record ever goes back to an
-// earlier state. // Invariant 8
+// Two processes of serve receive deliveries of events about the same records. Deliveries are out of order, some arrive
+// twice, and sometimes a process is killed. In the end, the table has the last version of each record. The table never
+// shows a version after a later one. // Invariant 8
 func TestFleetEventsInOrder(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
@@ -179,7 +179,7 @@ func TestFleetEventsInOrder(t *testing.T) {
 	close(stop)
 	watching.Wait()
 	require.NoError(t, trouble)
-	require.Empty(t, back, "the table went back to an earlier state")
+	require.Empty(t, back, "the table showed a version of a record after a later version")
 	for _, p := range r.serves {
 		p.end(t)
 	}

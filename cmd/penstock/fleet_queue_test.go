@@ -21,7 +21,7 @@ import (
 // queueJob is a job in the answer of River UI.
 type queueJob struct{ Args string }
 
-// jobs returns the jobs in a state, as the dashboard's pages of the queue show them, by source.
+// jobs returns the jobs that are in a state, by source. It reads them from the dashboard's pages of the queue.
 func (r *fleetRig) jobs(serve *fleetProcess, state string) map[string]queueJob {
 	r.t.Helper()
 	resp, err := http.Get(r.address(serve) + "/queue/api/jobs?limit=100&state=" + state)
@@ -91,8 +91,8 @@ func TestFleetQueuePages(t *testing.T) {
 	worker.end(t)
 }
 
-// With the default lifetime of leases, River, the library of the queue, itself returns a killed worker's units to the
-// queue within a minute. The pages of the queue show that the units are retried.
+// If leases have their default lifetime, River (the library of the queue) returns a killed worker's units to the queue
+// within a minute. The pages of the queue show that the units are retried.
 func TestFleetRescued(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a lease to run out")
@@ -105,7 +105,7 @@ func TestFleetRescued(t *testing.T) {
 		require.Eventually(t, func() bool { return strings.Contains(w.out.String(), "worker started") }, time.Minute, 20*time.Millisecond)
 	}
 	serve := r.start("serve", "--slots", "0")
-	<-asked // the worker must be killed soon: if its source stays silent, the worker itself gives the job back to the queue
+	<-asked // the worker must be killed soon, because it returns the job to the queue itself if the source does not answer for long
 	const holder = "SELECT DISTINCT worker FROM units WHERE source = 'ws001' AND state = 'running'"
 	of := r.text(holder)
 	killed, next := workers[0], workers[1]

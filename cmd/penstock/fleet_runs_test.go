@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slowly makes each answer about leads take the time d, so that a run takes longer than its schedule's interval.
+// slowly delays each answer about leads by d, so that a run takes longer than the interval of its schedule.
 func (r *fleetRig) slowly(d time.Duration) {
 	for _, name := range r.made {
 		next := http.StripPrefix("/"+name, r.of(name))
@@ -33,8 +33,8 @@ func (r *fleetRig) slowly(d time.Duration) {
 	}
 }
 
-// watchRuns checks, until stop is called, whether two runs have unfinished units at the same time. The function stop
-// returns these runs, or "".
+// watchRuns checks again and again whether two runs have unfinished units at the same time. The returned function ends
+// this, and returns such runs, or "".
 func (r *fleetRig) watchRuns() (stop func() string) {
 	db, err := pgx.ConnectConfig(r.t.Context(), r.db.Config().Copy())
 	require.NoError(r.t, err)
@@ -67,11 +67,11 @@ func (r *fleetRig) watchRuns() (stop func() string) {
 	}
 }
 
-// Three processes of serve and four workers share a pipeline whose schedule is shorter than its run. Again and again,
-// one of the processes is stopped or killed, and started again. Runs never overlap, each run has all of its units,
-// and the tables equal the source. PENSTOCK_TEST_TRIALS is the number of processes that are stopped or killed. By
-// default, one worker is stopped, because others take over the work of a killed process only after half a minute. //
-// Invariant 18
+// Three processes of serve and four workers share a pipeline. The interval of its schedule is shorter than a run.
+// Again and again, one of the processes is stopped or killed, and started again. Runs never overlap, each run has all
+// of its units, and the tables equal the source. PENSTOCK_TEST_TRIALS sets how many processes are stopped or killed.
+// By default, one worker is stopped and none is killed, because other processes take over the work of a killed process
+// only after half a minute. // Invariant 18
 func TestFleetRuns(t *testing.T) {
 	kills, workspaces := 1, 3
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
@@ -94,7 +94,7 @@ func TestFleetRuns(t *testing.T) {
 		var i int
 		if n == 0 {
 			i = r.busy(all)
-			all[i].end(t) // another process continues its units at once
+			all[i].end(t) // another process continues the units at once
 		} else { // a unit fails if its worker is killed too often in a row
 			time.Sleep(time.Second + rand.N(2*time.Second))
 			i = rand.N(len(kinds))
@@ -146,8 +146,8 @@ func (r *fleetRig) apart(units int) {
 		FROM units GROUP BY run) x WHERE (n, planned, complete) <> (%d, %[1]d, %[1]d)`, units)), "each run has all of its units")
 	require.Empty(t, r.text("SELECT string_agg(concat_ws(' ', run, status, error), E'\n') FROM runs WHERE status NOT IN ('complete', 'stopped')"))
 	require.Equal(t, "0", r.text("SELECT count(*) FROM runs WHERE status = 'running'"))
-	require.NotEqual(t, "0", r.text("SELECT count(*) FROM slots WHERE state = 'skipped' AND cause = 'still busy'"), "the schedule is shorter than the run")
-	require.Equal(t, "0", r.text("SELECT count(*) FROM slots WHERE cause = 'locked'"), "no slot's run may be refused because of a lock")
+	require.NotEqual(t, "0", r.text("SELECT count(*) FROM slots WHERE state = 'skipped' AND cause = 'still busy'"), "the interval of the schedule is shorter than a run")
+	require.Equal(t, "0", r.text("SELECT count(*) FROM slots WHERE cause = 'locked'"), "a lock must not prevent the run of a slot")
 }
 
 // sameRuns checks that the state, the destinations and `penstock runs` have the same runs, with one row for each run.

@@ -13,10 +13,10 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// TestFleetScales logs how much faster four workers are than one. Each source has its own key, and answers after 150 to
-// 250 ms. The test asserts only that the tables are complete, because the times depend on the machine. On two cores,
-// four workers with one slot each mostly wait for the sources. With two slots each, the cores are busy for three
-// quarters of the time, mostly in the database.
+// TestFleetScales logs how much faster four workers are than one. Each source has its own API key, and answers after
+// 150 to 250 ms. The test asserts only that the tables are complete, because the times depend on the machine. On two
+// cores, four workers with one slot each mostly wait for the sources. With two slots for each worker, the cores are
+// busy for three quarters of the time, mostly with work of the database.
 func TestFleetScales(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes minutes")

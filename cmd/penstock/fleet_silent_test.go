@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Six workspaces hang. They use up the worker's only slot, and then its additional slots. After a while the worker
-// postpones their units, so that it can read the seventh workspace. When the six workspaces answer, the worker reads
-// them too.
+// Six workspaces do not answer. They use up the worker's only slot, and then its additional slots. After a while the
+// worker postpones their units, so that it can read the seventh workspace. When the six workspaces answer at last, the
+// worker reads them too.
 // Invariant 15
 func TestFleetSilentSources(t *testing.T) {
 	if testing.Short() {
@@ -20,7 +20,7 @@ func TestFleetSilentSources(t *testing.T) {
 	free := make(chan struct{})
 	release := sync.OnceFunc(func() { close(free) })
 	t.Cleanup(release)
-	for _, name := range r.made[:6] { // more than the worker's four slots: one, and three additional ones
+	for _, name := range r.made[:6] { // the worker has only four slots: one regular slot and three additional slots
 		r.odd[name] = func(rw http.ResponseWriter, q *http.Request) {
 			select {
 			case <-free:

@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweepRig is a fleet with two pipelines. The pipeline named all reads every stream of all workspaces into shared
-// tables, once. The pipeline named beat is due every five seconds.
+// sweepRig is a fleet with two pipelines. The pipeline "all" runs once, and reads every stream of all workspaces into
+// shared tables. The pipeline "beat" is due every five seconds.
 type sweepRig struct {
 	*fleetRig
 	to postgresTarget
@@ -108,7 +108,7 @@ func TestFleetKilled(t *testing.T) {
 	r.tables()
 }
 
-// await waits until a query returns want. It fails if no unit has changed for five minutes.
+// await waits until a query returns the wanted text. It fails if no unit has changed for five minutes.
 func (r *sweepRig) await(sql, want string) {
 	r.t.Helper()
 	const quiet = 5 * time.Minute
@@ -131,8 +131,8 @@ func (r *sweepRig) await(sql, want string) {
 	}
 }
 
-// ledger checks the state database. Every unit is done and complete, each slot ran once, and no lease is taken. The
-// counts in the certificates add up.
+// ledger checks the state database: every unit is done and complete, each slot ran once, and no lease is taken. It
+// also checks that the counts in the certificates add up.
 func (r *sweepRig) ledger() {
 	t := r.t
 	t.Helper()
@@ -147,9 +147,9 @@ func (r *sweepRig) ledger() {
 	require.Equal(t, "0", r.text("SELECT count(*) FROM lake._penstock_certificates WHERE deleted > 0"), "rows were deleted, but nothing was deleted at the source")
 }
 
-// tables checks that every table equals the platform's records, and that each row was written once. There are three
-// platforms. For each platform, tables compares one workspace value by value, and the others by the hashes of their
-// rows.
+// tables checks that every table equals the platform's records, and that each row was written once. Each workspace has
+// the data of one of three platforms. For each platform, one workspace is compared value by value, and the others by
+// the hashes of their rows.
 func (r *sweepRig) tables() {
 	t := r.t
 	t.Helper()
@@ -195,7 +195,7 @@ func (r *sweepRig) tables() {
 		require.Empty(t, odd, name)
 		counts := r.text(fmt.Sprintf(`SELECT string_agg(world || ' ' || sources, ' ') FROM (SELECT substr(_penstock_source, 3)::int %% 3 AS world, count(DISTINCT _penstock_source) AS sources FROM lake.%s GROUP BY 1) x
 			WHERE sources <> (%d - world + 2) / 3`, quote(name), len(r.made)))
-		require.Empty(t, counts, "%s: some workspaces have no rows, but others of the same platform have", name)
+		require.Empty(t, counts, "%s: some workspaces have no rows, but other workspaces of the same platform have rows", name)
 		if stream := streams[name]; stream != "" {
 			require.Empty(t, r.text(fmt.Sprintf(`SELECT string_agg(s || ' ' || w || ' ' || n, ', ') FROM
 				(SELECT _penstock_source AS s, sum(written) AS w, (SELECT count(*) FROM lake.%s x WHERE x._penstock_source = c._penstock_source) AS n

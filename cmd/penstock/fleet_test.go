@@ -69,8 +69,8 @@ func (r *fleetRig) start(args ...string) *fleetProcess {
 	return r.startAs(r.config(), (*exec.Cmd).Start, args...)
 }
 
-// startAs starts a process with the given configuration. The function start may change the command before it starts the
-// command.
+// startAs starts a process with the given configuration. The given function starts the command, and may change it
+// before.
 func (r *fleetRig) startAs(config string, start func(*exec.Cmd) error, args ...string) *fleetProcess {
 	r.t.Helper()
 	self, err := os.Executable()
@@ -98,7 +98,7 @@ func (p *fleetProcess) end(t *testing.T) {
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	_ = p.Wait()
 	require.Equal(t, 143, p.ProcessState.ExitCode(), p.out)
-	require.Less(t, time.Since(begun), 2*time.Minute) // not ten seconds, because the machine may be busy
+	require.Less(t, time.Since(begun), 2*time.Minute) // a process needs ten seconds, but more on a busy machine
 }
 
 // text returns the first value of a query of the state database.
@@ -108,8 +108,8 @@ func (r *fleetRig) text(sql string) (text string) {
 	return text
 }
 
-// until waits until a query of the state database returns want. If the query does not return want in time, until
-// fails the test and logs everything that may explain the failure.
+// until waits until a query of the state database returns the wanted text. If this takes too long, the test fails, and
+// logs everything that may explain the failure.
 func (r *fleetRig) until(sql, want string) {
 	r.t.Helper()
 	if assert.Eventually(r.t, func() bool { return r.text(sql) == want }, 5*time.Minute, 20*time.Millisecond, "%s", sql) {
@@ -125,8 +125,8 @@ func (r *fleetRig) until(sql, want string) {
 	r.t.FailNow()
 }
 
-// whole checks that the tables have as many records as the platform, that each slot ran once, that no unit waits or
-// runs, and that no lease is taken.
+// whole checks that the tables have as many records as the platform. It also checks that each slot ran once, that no
+// unit waits or runs, and that no lease is taken.
 func (r *fleetRig) whole() {
 	r.t.Helper()
 	for _, name := range r.made {
@@ -142,8 +142,8 @@ func (r *fleetRig) whole() {
 	require.Equal(r.t, "0", r.text("SELECT count(*) FROM slots WHERE state = 'ran' AND (SELECT count(*) FROM runs r WHERE r.due = slots.due) <> 1"))
 }
 
-// hold makes the first request for leads of a workspace wait until release is called. The channel asked is closed when
-// the request arrives.
+// hold makes the first request for leads of a workspace wait until release() is called. The returned channel is closed
+// when the request arrives.
 func (r *fleetRig) hold(name string) (asked chan struct{}, release func()) {
 	asked, free := make(chan struct{}), make(chan struct{})
 	var first atomic.Bool
@@ -212,7 +212,8 @@ func TestWorkerWithoutDatabase(t *testing.T) {
 	require.Contains(t, errs, "hint: set `state: postgres://…`")
 }
 
-// A unit that crashes its worker each time is given up, and its report says why. Other units still complete.
+// If a unit crashes its worker each time, it is not tried again after some attempts, and its report says why. Other
+// units still complete.
 // Invariant 15
 func TestFleetUnitKillsWorker(t *testing.T) {
 	if testing.Short() {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A source is removed from the configuration while its units wait. No worker knows it, so serve ends the units, and the
-// run says why. Invariant 15
+// A source is removed from the configuration while its units wait. No worker knows the source any more, so serve ends
+// the units, and the error of the run says why. Invariant 15
 func TestFleetRemovedSource(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until the configuration was read twice")
@@ -43,7 +43,7 @@ func TestFleetRemovedSource(t *testing.T) {
 	worker.end(t)
 }
 
-// The job of waiting units is deleted in the queue. Serve inserts it again.
+// A job is deleted from the queue while its units wait. Serve inserts the job again.
 func TestFleetDeletedJob(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits until serve looks for lost jobs")

@@ -34,7 +34,7 @@ func (p *fleetProcess) get(t *testing.T, path string) (status int, body string) 
 	return resp.StatusCode, string(text)
 }
 
-// metric returns the value of a metric of a process; -1 if the process does not have it.
+// metric returns the value of a metric of a process, or -1 if the process does not have this metric.
 func (p *fleetProcess) metric(t *testing.T, name string) float64 {
 	t.Helper()
 	_, body := p.get(t, "/metrics")
@@ -48,7 +48,7 @@ func (p *fleetProcess) metric(t *testing.T, name string) float64 {
 	return -1
 }
 
-// metrics waits until metrics of a process have values.
+// metrics waits until the metrics of a process have the given values.
 func (p *fleetProcess) metrics(t *testing.T, want map[string]float64) {
 	t.Helper()
 	for name, value := range want {
@@ -62,9 +62,9 @@ func quickLife(c *exec.Cmd) error {
 	return c.Start()
 }
 
-// The queue of a fleet fills and empties, and the metrics of serve and worker show that. A worker that is stopped in
-// the middle of a unit gives the unit back at once, and another worker completes it. SIGHUP makes a worker read its
-// configuration again.
+// The queue of a fleet fills and empties, and the metrics of serve and worker show this. If a worker is stopped in the
+// middle of a unit, it returns the unit to the queue at once, and another worker completes the unit. SIGHUP makes a
+// worker read its configuration again.
 func TestWorkerIsOperated(t *testing.T) {
 	t.Parallel()
 	r := newFleet(t, 3, "@every 2s")
@@ -89,7 +89,7 @@ func TestWorkerIsOperated(t *testing.T) {
 
 	run := r.text("SELECT run FROM units ORDER BY id LIMIT 1")
 	first.end(t)
-	require.Equal(t, "1", r.text("SELECT count(*) FROM units WHERE state IN ('waiting', 'parked') AND broken = 0 AND not_before <= now()"), "a worker that stops gives its units back")
+	require.Equal(t, "1", r.text("SELECT count(*) FROM units WHERE state IN ('waiting', 'parked') AND broken = 0 AND not_before <= now()"), "a worker that stops returns its units to the queue")
 	serve.metrics(t, map[string]float64{"penstock_units_waiting": 1, "penstock_units_running": 0})
 	release()
 	second := r.start("worker", "--slots", "4")
@@ -100,9 +100,9 @@ func TestWorkerIsOperated(t *testing.T) {
 	r.whole()
 }
 
-// A worker and serve wait for a state database that does not answer when they start. A worker answers health requests
-// meanwhile. Its log says when the database answers again. After a limited time, both exit with 75, and their
-// messages do not point to the configuration.
+// The state database does not answer when a worker and serve start, and both wait for it. While the worker waits, it
+// answers health requests. Its log says when the database answers again. After a limited time, both exit with 75, and
+// their messages do not mention the configuration.
 func TestWorkerAwaitsState(t *testing.T) {
 	t.Parallel()
 	r := newFleet(t, 1, "@every 1h")
@@ -121,7 +121,7 @@ func TestWorkerAwaitsState(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return strings.Contains(waiting.out.String(), "the state database does not answer") }, time.Minute, 5*time.Millisecond, "%s", waiting.out)
 	require.Eventually(t, func() bool { return strings.Contains(daemon.out.String(), "the state database does not answer") }, time.Minute, 5*time.Millisecond, "%s", daemon.out)
-	require.NoError(t, daemon.Process.Signal(syscall.SIGHUP), "SIGHUP must not end serve; serve reads the configuration later")
+	require.NoError(t, daemon.Process.Signal(syscall.SIGHUP), "SIGHUP must not end serve; it reads the configuration later")
 	r.server.Resume()
 	require.Eventually(t, func() bool { code, _ := waiting.get(t, "/readyz"); return code == http.StatusOK }, time.Minute, 10*time.Millisecond, "%s", waiting.out)
 	require.Contains(t, waiting.out.String(), "the state database answers again")

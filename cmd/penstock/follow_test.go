@@ -14,11 +14,11 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// follower keeps copies of a table and of its child table, as docs/following.md describes. Each time, it reads only the
-// rows that are newer than the newest row of the last read.
+// follower keeps copies of a table and of its child table, as docs/following.md describes. Each read returns only rows
+// that are newer than the newest row of the read before.
 type follower struct {
 	root, child string
-	seen        string            // latest _penstock_synced_at read so far, as the engine formats it
+	seen        string            // the latest value of _penstock_synced_at that was read so far, as the engine formats it
 	rows        map[string]string // hash and tombstone of each row, by id
 	parts       map[string]string // hash of each row of the child table, by parent and index
 	reads       int               // number of reads that returned rows
@@ -28,7 +28,7 @@ func newFollower(root, child string) *follower {
 	return &follower{root: root, child: child, seen: "1970-01-01 00:00:00+00", rows: map[string]string{}, parts: map[string]string{}}
 }
 
-// glance is a [glancer]. In one statement, it reads the changes since the last read, and adds them to the copies.
+// glance is a [glancer]. It reads the changes since the last read with one statement, and adds them to the copies.
 func (f *follower) glance(name func(root, table string) string, ask func(query string, to ...any) error) (int64, error) {
 	root := name(f.root, f.root)
 	if root == "" {
@@ -71,8 +71,8 @@ func (f *follower) take(rows, children string) (n int64) {
 	return n
 }
 
-// TestFollowers lets followers copy tables while passes with many commits fill and change them. After each sync, the
-// copies equal those of a follower that starts at that time and reads everything.
+// TestFollowers lets followers copy tables while passes with many commits fill and change these tables. After each
+// sync, a new follower reads everything. Its copies must equal the copies of the older followers.
 func TestFollowers(t *testing.T) {
 	onEach(t, func(t *testing.T, to target) {
 		t.Parallel()

@@ -18,9 +18,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// TestHeaderCredentials reads lists of two hosts. The first needs a key in a custom header, and its responses have
-// the media type of JSON:API. The second needs no key. Each host gets only its own headers. If a response repeats
-// header values, they are not printed. // Invariants 5, 10
+// TestHeaderCredentials reads lists of two hosts. The first host needs a key in a custom header, and its responses
+// have the media type of JSON:API. The second host needs no key. Each host gets only the headers that are configured
+// for it. If a response contains values of request headers, penstock does not print them. // Invariants 5, 10
 func TestHeaderCredentials(t *testing.T) {
 	const key, team = "key_canary_0123456789", "team-canary-98765"
 	var mu sync.Mutex

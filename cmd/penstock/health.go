@@ -18,8 +18,8 @@ import (
 // healthTime is the timeout of the health request.
 const healthTime = 4 * time.Second
 
-// printHealth prints the health of this configuration's daemon. It fails if the daemon is not healthy or does not
-// respond.
+// printHealth prints the health of the daemon that uses this configuration. It fails if the daemon is not healthy or
+// does not respond.
 func printHealth(ctx context.Context, a *app) error {
 	c, err := a.open.LoadDestinations()
 	if err != nil {
@@ -61,8 +61,8 @@ func healthURL(s config.Serve) string {
 	return "http://" + loopback(s.Listen) + "/healthz"
 }
 
-// healthTransport connects to the daemon on this machine, without a proxy. It does not verify the daemon's certificate,
-// which names the public host, not localhost. The request contains no secret.
+// healthTransport connects to the daemon on this machine, without a proxy. It does not verify the daemon's
+// certificate, because the certificate names the public host, not localhost. The request contains no secret.
 func healthTransport(s config.Serve) http.RoundTripper {
 	t := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // see above
 	if path := s.Socket(); path != "" {
@@ -73,8 +73,8 @@ func healthTransport(s config.Serve) http.RoundTripper {
 	return t
 }
 
-// loopback returns an address at which this machine reaches a listener. For a listener on all addresses, it is the
-// loopback address.
+// loopback returns an address at which this machine reaches a listener. If the listener listens on all addresses, this
+// is the loopback address.
 func loopback(listen string) string {
 	host, port, err := net.SplitHostPort(listen)
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 )
 
 // hold is a command for the scripts in testdata. It keeps a DuckDB file open for writing until it is interrupted, like
-// the shell of an analyst. Its arguments are the DuckDB file, and a file to create when the database is open.
+// the shell of an analyst. The first argument is the DuckDB file. The second is a file that hold creates when the
+// database is open.
 func hold() {
 	if err := holdFile(os.Args[1], os.Args[2]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -19,7 +20,8 @@ func hold() {
 	}
 }
 
-// shell is a command for the scripts in testdata. Its arguments are a DuckDB file, and a statement to run on it.
+// shell is a command for the scripts in testdata. It runs a statement on a DuckDB file. Its arguments are the file and
+// the statement.
 func shell() {
 	db, err := sql.Open("duckdb", os.Args[1])
 	if err == nil {

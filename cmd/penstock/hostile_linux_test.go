@@ -18,10 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mostMemory limits the peak memory of sync, in MiB, for any response of a source.
+// mostMemory is the limit of the peak memory of sync, in MiB, whatever a source responds.
 const mostMemory = 400
 
-// joined formats the numbers from 0 to n-1, separated by commas.
+// joined formats the numbers from 0 to n-1, and joins the results with commas.
 func joined(n int, format string) string {
 	var b strings.Builder
 	for i := range n {
@@ -33,8 +33,8 @@ func joined(n int, format string) string {
 	return b.String()
 }
 
-// In each of these bodies except the first, one record could take unbounded memory or time. All three records are
-// loaded, and no value of the hostile record is lost. // Invariants 6, 11 and 15
+// Each of these bodies has three records. Except in the first body, one record is hostile: it could take unbounded
+// memory or time. All three records are loaded, and no value of the hostile record is lost. // Invariants 6, 11 and 15
 func TestHostileBodiesTakeBoundedMemory(t *testing.T) {
 	if args := os.Getenv(measuredEnv); args != "" {
 		measure(t, strings.Fields(args))
@@ -120,8 +120,8 @@ func TestHostileAnswersTakeBoundedMemory(t *testing.T) {
 	}
 }
 
-// syncHostile syncs a list whose only response is body, and checks the peak memory of the process. It returns the last
-// line of the query's result.
+// syncHostile syncs a list whose only page is the given body, and checks the peak memory of the process. It then runs
+// the query, and returns the last line of the result.
 func syncHostile(t *testing.T, body, query string) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -145,7 +145,7 @@ streams: {h.x: {path: /x, key: [id], pagination: none}}
 	peak := int64(0)
 	_, err = fmt.Sscanf(string(measured[bytes.Index(measured, []byte(peakLine)):]), peakLine+"%d", &peak)
 	require.NoError(t, err, "%s", measured)
-	require.Greater(t, peak, int64(20), "the peak is too low for sync, so it was measured for another process")
+	require.Greater(t, peak, int64(20), "the peak is too low for sync: it was measured for another process")
 	require.Less(t, peak, int64(mostMemory))
 	cmd := penstockIn(dir, self, "query", "--format", "csv", query)
 	out, err := cmd.Output()
@@ -164,8 +164,8 @@ const (
 	peakLine    = "peak memory in MiB: "
 )
 
-// measure runs penstock and prints its peak memory. For Linux, the peak of a process is at least the memory of the
-// process that started it. So this process must be small: it runs no other test.
+// measure runs penstock and prints its peak memory. The peak that Linux reports for a process is at least the memory
+// of the process that started it. So this process must be small, and runs no other test.
 func measure(t *testing.T, args []string) {
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// icebergKind is the kind of destination that stores Iceberg tables in a folder or a bucket.
+// icebergKind describes destinations that store Iceberg tables in a folder or a bucket.
 func icebergKind() open.Kind {
 	p := parquetKind()
 	return open.Kind{
@@ -34,7 +34,7 @@ func icebergKind() open.Kind {
 	}
 }
 
-// icebergMissing returns why this build does not support Iceberg; "" if it does.
+// icebergMissing returns the reason why this build does not support Iceberg, or "" if it does.
 func icebergMissing() string {
 	if iceberg.Built {
 		return ""
@@ -42,9 +42,9 @@ func icebergMissing() string {
 	return "built without the tag iceberg; `make build TAGS=duckdb_arrow,iceberg` sets it"
 }
 
-// openIceberg opens iceberg:FOLDER or iceberg:s3://BUCKET/PREFIX. The options are those of a Parquet lake, and those
-// of [iceberg.Options.Settings], such as catalog=sqlite:PATH or catalog=https://…. The destination's schema is the
-// namespace.
+// openIceberg opens iceberg:FOLDER or iceberg:s3://BUCKET/PREFIX. It accepts the options of a Parquet lake, and those
+// of [iceberg.Options.Settings], for example catalog=sqlite:PATH or catalog=https://…. The destination's schema is the
+// namespace of the tables.
 func openIceberg(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	path, query := open.FilePath(d)
 	o := iceberg.Options{Options: parquet.Options{Path: path, Log: opener.Log, Step: opener.Step}, Namespace: d.Schema}

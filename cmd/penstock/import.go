@@ -174,7 +174,7 @@ func finishImport(a *app, target string, out []byte, f importing, outcomes []imp
 // importLine is one line of `import --json`.
 type importLine struct {
 	imports.Outcome
-	File string `json:"file,omitempty"` // what was done to the stream in the file: added, changed, same or kept
+	File string `json:"file,omitempty"` // what happened to the stream in the file: added, changed, same or kept
 }
 
 func importLines(outcomes []imports.Outcome, changes []imports.Change, f importing) []importLine {
@@ -220,8 +220,8 @@ func printJSON(w io.Writer, lines []importLine) error {
 	return nil
 }
 
-// existing returns the content of the file to merge into. It returns nil if file is "". If the file does not exist,
-// existing returns an error if needed is true, and nil otherwise.
+// existing returns the content of the file that the streams are merged into, or nil if no file is given. If the file
+// does not exist, the result is nil, or an error if the argument needed is true.
 func existing(file string, needed bool) ([]byte, error) {
 	if file == "" {
 		return nil, nil
@@ -237,7 +237,7 @@ func existing(file string, needed bool) ([]byte, error) {
 }
 
 // catalogueAndOrigins returns the catalogue, and the base URLs in the configuration. If the configuration cannot be
-// read, origins is empty.
+// read, it returns no base URLs.
 func catalogueAndOrigins(a *app) (catalogue []schemas.Stream, origins []string, err error) {
 	cat, err := schemas.Load()
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/setup"
 )
 
-// initFlags has the flags of init. No flag is for a secret, because everyone on a machine can see command lines.
+// initFlags has the flags of init. No flag takes a secret, because every user of a machine can see the command lines
+// of all processes.
 // Invariant 5
 type initFlags struct {
 	setup.Setup
@@ -85,7 +86,7 @@ func writeSetup(ctx context.Context, a *app, f initFlags) error {
 	return finishInit(ctx, a, p, s)
 }
 
-// takeFlags adds the defaults to the flags and checks the result. It is used if there is no terminal for questions.
+// takeFlags adds the defaults to the flags and checks the result. init uses it if there is no terminal for questions.
 func takeFlags(ctx context.Context, a *app, s *setup.Setup, noCheck bool) error {
 	if s.V2URL == "" && s.AppURL == "" {
 		return failure.Usage("set --v2-url https://…, --app-url https://… or both", "no workspace given, and no terminal to ask for one")
@@ -145,7 +146,8 @@ func finishInit(ctx context.Context, a *app, p *setup.Prompt, s setup.Setup) err
 	return nil
 }
 
-// writeConfig writes the configuration. It replaces an existing file only if force is true, and then atomically.
+// writeConfig writes the configuration. It replaces an existing file only if the argument force is true. The
+// replacement is atomic.
 func writeConfig(path string, text []byte, force bool) error {
 	if _, err := os.Stat(path); !force || errors.Is(err, fs.ErrNotExist) {
 		f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

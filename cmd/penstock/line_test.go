@@ -15,13 +15,14 @@ import (
 
 const module = "github.com/penstock-data/penstock"
 
-// line lists which packages of this module each package may import. The packages extract, transform and load never
-// import each other. A package that is missing here fails the test: decide what a new package may import, and add it.
+// line lists for each package which packages of this module it may import. The packages extract, transform and load
+// never import each other. If a package is missing here, the test fails: decide what a new package may import, and add
+// the package.
 var line = map[string][]string{
 	"schemas":                            nil,
 	"state":                              nil,
-	"state/retry":                        nil, // waits between attempts, for all packages
-	"state/pgerror":                      nil, // errors of Postgres, for the state and the destination
+	"state/retry":                        nil, // waits between attempts; used by all packages
+	"state/pgerror":                      nil, // errors of Postgres; used by the state and the destination
 	"state/postgres":                     {"state", "state/pgerror", "state/retry"},
 	"state/statetest":                    {"state"},
 	"extract/wire":                       {"extract/wire/budget", "state", "state/retry"},
@@ -31,7 +32,7 @@ var line = map[string][]string{
 	"extract/jsondoc":                    nil,
 	"extract/paging":                     {"extract/jsondoc", "extract/records", "extract/wire", "schemas"},
 	"extract/records":                    {"extract/jsondoc", "schemas"},
-	"extract/segments":                   nil, // a plan of requests, which sends none
+	"extract/segments":                   nil, // plans requests, but does not send them
 	"extract/sandbox":                    {"extract/sandbox/servers", "schemas"},
 	"extract/sandbox/servers":            {"schemas"},
 	"transform":                          {"schemas", "transform/jsonscan"},
@@ -63,9 +64,9 @@ var line = map[string][]string{
 	"cmd/internal/failure":               {"cmd/internal/config", "extract/wire", "state"},
 	"cmd/internal/history":               {"cmd/internal/pipeline", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/runid", "cmd/internal/render", "load", "schemas", "state"},
 	"cmd/internal/imports":               {"schemas"},
-	"cmd/internal/manifests":             nil, // a separate program, for make lint
-	"cmd/internal/prose":                 nil, // a separate program, for make prose
-	"cmd/internal/release":               nil, // a separate program, for make release
+	"cmd/internal/manifests":             nil, // a separate program; used by make lint
+	"cmd/internal/prose":                 nil, // a separate program; used by make prose
+	"cmd/internal/release":               nil, // a separate program; used by make release
 	"cmd/internal/pipeline":              {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/files", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/parents", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/records", "extract/wire", "load", "schemas", "state", "transform"},
 	"cmd/internal/deltas":                {"cmd/internal/pipeline", "cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/records", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
 	"cmd/internal/pipeline/files":        {"cmd/internal/pipeline/rowhash", "extract", "load", "schemas"},
@@ -79,7 +80,7 @@ var line = map[string][]string{
 	"cmd/internal/pipeline/drift":        {"cmd/internal/pipeline/proof", "schemas", "transform/jsonscan"},
 	"cmd/internal/pipeline/forecast":     {"schemas"},
 	"cmd/internal/pipeline/rowhash":      {"schemas"},
-	"cmd/internal/pipeline/proof":        nil, // a function from facts to a verdict
+	"cmd/internal/pipeline/proof":        nil, // computes a verdict from facts
 	"cmd/internal/pipeline/reject":       {"cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "load", "transform"},
 	"cmd/internal/pipeline/runid":        nil,
 	"cmd/internal/pipeline/sourcetest":   {"extract", "extract/sandbox", "extract/wire", "extract/wire/budget", "schemas", "state"},
@@ -125,7 +126,7 @@ var foreign = map[string][]string{
 	"cmd/internal/check":          {"net/http", "database/sql", "cobra"},
 	"cmd/internal/daemon":         {"database/sql", "cobra", "arrow-go"},
 	"cmd/internal/failure":        {"net/http", "arrow-go", "go-yaml", "database/sql"},
-	"cmd/internal/open":           {"net/http", "database/sql", "cobra"}, // also no driver of a destination: package main passes the kinds of destinations as values
+	"cmd/internal/open":           {"net/http", "database/sql", "cobra"}, // and no driver of a destination, because package main passes the kinds of destinations as values
 	"cmd/internal/render":         {"net/http", "database/sql", "cobra"},
 
 	"cmd/internal/serve":          {"arrow-go", "go-yaml", "database/sql"},

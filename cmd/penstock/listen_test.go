@@ -50,8 +50,8 @@ pipelines: {all: {from: main, to: lake, streams: [crm.leads]}}
 state: %[1]s/state
 `
 
-// TestServeTLS: the daemon uses its certificate, and serves no page without TLS. Cookies are only for TLS, and
-// `penstock status --health` uses TLS.
+// TestServeTLS: the daemon uses the configured certificate, and serves no page without TLS. Browsers send its cookies
+// only over TLS. `penstock status --health` uses TLS.
 func TestServeTLS(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
@@ -79,8 +79,8 @@ func TestServeTLS(t *testing.T) {
 	require.Equal(t, 143, d.stop())
 }
 
-// TestServeSocket: the daemon listens on a Unix socket that its user and group can connect to. It replaces an abandoned
-// socket, but never a file, or a socket on which a process listens.
+// TestServeSocket: the daemon listens on a Unix socket that its user and group can connect to. The daemon replaces a
+// socket that no process uses any more. It never replaces a file, or a socket on which a process listens.
 func TestServeSocket(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "p.sock")
@@ -123,8 +123,8 @@ func TestServeSocket(t *testing.T) {
 	require.FileExists(t, path)
 }
 
-// TestServeAudit: the use of a wrong token is in the audit log and in the metrics. A token with the role metrics can
-// read only metrics.
+// TestServeAudit: a request with a wrong token is recorded in the audit log and counted in the metrics. A token with
+// the role "metrics" can read only metrics.
 func TestServeAudit(t *testing.T) {
 	dir := t.TempDir()
 	const owner, scraper = "owner-token-0123456789", "scraper-token-0123456789"

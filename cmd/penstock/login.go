@@ -142,7 +142,7 @@ func signInWith(ctx context.Context, a *app, at *config.Config, s config.SignIn,
 	return errors.Join(client.SignIn(ctx, signInBy(ctx, a, s, f)), client.Close(), done())
 }
 
-// signInBy returns the functions with which a sign-in talks to the user.
+// signInBy returns the functions through which a sign-in communicates with the user.
 func signInBy(ctx context.Context, a *app, s config.SignIn, f loginFlags) wire.SignInMethod {
 	by := wire.SignInMethod{Show: func(address string) error { return showAddress(ctx, a, s, address, f) }}
 	switch {

@@ -1,8 +1,8 @@
 // Penstock reads every readable endpoint of a business platform's REST API and loads it as typed tables into a
 // database. Data and cursor are committed together.
 //
-// A verb is a command of penstock, such as sync. Each verb is a file in this folder. This package has what users see:
-// flags, tables, progress, messages and exit codes. Other packages do the work.
+// Each command of penstock, such as sync, has its own file in this folder. This package has what users see: flags,
+// tables, progress, messages and exit codes. Other packages do the work.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 	os.Exit(code)
 }
 
-// withSignals returns a context that the first SIGINT or SIGTERM cancels, with the signal as its cause. The
+// withSignals returns a context. The first SIGINT or SIGTERM cancels the context, with the signal as the cause. The
 // second signal ends the process at once, which is safe: only uncommitted work is lost.
 func withSignals(parent context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(parent)

@@ -16,8 +16,8 @@ import (
 
 var manual = flag.String("man", "", "folder to write the manual's pages to, as make man does")
 
-// TestEveryVerbIsDescribed: help, completion and the manual are generated from the verbs. So each verb must have a
-// description, and each flag a text.
+// TestEveryVerbIsDescribed: help, completion and the manual are generated from the definitions of the commands. So
+// each command and each flag must have a description.
 func TestEveryVerbIsDescribed(t *testing.T) {
 	t.Parallel()
 	a := &app{out: io.Discard, err: io.Discard}
@@ -36,7 +36,7 @@ func TestEveryVerbIsDescribed(t *testing.T) {
 	})
 }
 
-// eachVerb calls visit for the verbs that users see, at all levels.
+// eachVerb calls visit for the commands that users see, at all levels.
 func eachVerb(c *cobra.Command, visit func(*cobra.Command)) {
 	for _, sub := range c.Commands() {
 		if sub.IsAvailableCommand() {
@@ -46,7 +46,7 @@ func eachVerb(c *cobra.Command, visit func(*cobra.Command)) {
 	}
 }
 
-// TestManual writes a man page for each verb. `man -l FILE` shows it.
+// TestManual writes a man page for each command. `man -l FILE` shows a page.
 func TestManual(t *testing.T) {
 	dir := *manual
 	if dir == "" {

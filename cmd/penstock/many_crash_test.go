@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// TestManySourcesKilled kills a run in the middle. Its 50 sources share one key. The next run begins at once, and is
-// complete. The server never counts more requests per second than the limit.
+// TestManySourcesKilled kills a run in the middle. The run reads 50 sources, which share one API key. The next run
+// begins at once, and is complete. The server never counts more requests per second than the limit allows.
 func TestManySourcesKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds")

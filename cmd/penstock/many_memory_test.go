@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// perSource limits the bytes of heap that a run may use per source: for the configuration, the place in the queue, and
-// the outcome of the source. slack is the tolerance in bytes for differences between two measurements.
+// perSource is how many bytes of heap a run may use for each source: for its configuration, its place in the queue and
+// its outcome. slack is the tolerance in bytes, because two measurements of the same run differ.
 const (
 	perSource = 12 << 10
 	slack     = 1 << 20
@@ -31,7 +31,7 @@ func TestManySourcesMemory(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
 		few, many = 200, max(n, 300)
 	}
-	newWorlds(t, 2).inHand(t) // makes the one-time allocations of the process before the measurements
+	newWorlds(t, 2).inHand(t) // the process makes its one-time allocations before the measurements
 	small, large := newWorlds(t, few).inHand(t), newWorlds(t, many).inHand(t)
 	each := (large.heap - small.heap) / int64(many-few)
 	t.Logf("%d sources: %d KB and %d goroutines; %d sources: %d KB and %d goroutines; %d bytes a source",
@@ -46,8 +46,8 @@ type memoryUse struct {
 	goroutines int
 }
 
-// inHand reads all workspaces in one run. It lets the last workspace wait until all others are complete, and then
-// measures the run.
+// inHand reads all workspaces in one run. The last workspace answers only when all others are complete. At that time,
+// inHand measures the run.
 func (w *worlds) inHand(t *testing.T) (h memoryUse) {
 	w.configure(t, `"parquet:`+w.dir+`/lake"`, `"*"`, `["crm.lead_stages"]`)
 	last := w.made[len(w.made)-1]
@@ -69,7 +69,8 @@ func (w *worlds) inHand(t *testing.T) (h memoryUse) {
 	return h
 }
 
-// ends is an io.Writer that discards the text and counts its lines. After left lines, it closes the channel done.
+// ends is an io.Writer that discards the text and counts its lines. The field left counts down the lines: when it
+// reaches 0, the channel done is closed.
 type ends struct {
 	mu   sync.Mutex
 	left int

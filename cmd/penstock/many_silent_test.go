@@ -17,7 +17,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// lineCount is an io.Writer that stores the text and counts its lines. After left lines, it calls the function done.
+// lineCount is an io.Writer that stores the text and counts its lines. The field left counts down the lines: when it
+// reaches 0, lineCount calls done().
 type lineCount struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -36,8 +37,8 @@ func (l *lineCount) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
-// TestManySourcesSilent lets two thirds of the workspaces hang: more workspaces than a run reads at the same time.
-// The run still reads all others.
+// TestManySourcesSilent: two thirds of the workspaces do not answer. These are more workspaces than a run reads at the
+// same time. The run still reads all others.
 func TestManySourcesSilent(t *testing.T) {
 	t.Parallel()
 	w := newWorlds(t, 90)

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// told runs a verb that must succeed and returns the lines that it prints with --json.
+// told runs a command with --json. The command must succeed. told returns the lines that the command prints.
 func (w *worlds) told(t *testing.T, args ...string) (lines []map[string]any) {
 	t.Helper()
 	code, out, errs := w.penstock(t, append(args, "--json")...)
@@ -40,7 +40,7 @@ func (w *worlds) cursors(t *testing.T, args ...string) map[string]string {
 	return all
 }
 
-// TestVerbsOfManySources: if several sources share tables, each verb can select one source. That also works if two
+// TestVerbsOfManySources: if several sources share tables, each command can select one source. This also works if two
 // sources have records with the same ids.
 func TestVerbsOfManySources(t *testing.T) {
 	if testing.Short() {
@@ -55,9 +55,9 @@ func testVerbsOfManySources(t *testing.T, to target) {
 	w.configure(t, `"`+to.url()+`"`, `"*"`, `["crm.leads", "sales.invoices"]`)
 	run := w.told(t, "sync")[0]["run"].(string)
 
-	// With --source, verbs print only the runs, certificates and rows of that source.
+	// With --source, commands print only the runs, certificates and rows of that source.
 	all := w.told(t, "runs")
-	require.Len(t, all, 1, "one row for a run")
+	require.Len(t, all, 1, "one row for each run")
 	require.Equal(t, "4 of 4 complete", all[0]["sources"])
 	one := w.told(t, "runs", "--source", "ws001")
 	require.Len(t, one, 1)
@@ -74,7 +74,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 	}
 	require.Len(t, w.told(t, "status", "--to", "warehouse@ws002"), 2)
 
-	// Some verbs apply to all sources, and others need one source. Their hints say so.
+	// Some commands always apply to all sources, and others need exactly one source. The hints of the errors say this.
 	for hint, args := range map[string][]string{
 		"WHERE _penstock_source = 'ws001'":    {"query", "--source", "ws001", "FROM crm_leads"},
 		"omit --source":                       {"views", "--source", "ws001"},
@@ -89,7 +89,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 		require.Contains(t, errs, hint)
 	}
 
-	// The cursors of one source are moved and restored. The cursors of the other sources stay.
+	// The cursors of one source are reset and restored. The cursors of the other sources do not change.
 	before := w.cursors(t)
 	require.Len(t, before, 8)
 	require.Len(t, w.cursors(t, "--source", "ws002"), 2)
@@ -118,7 +118,8 @@ func testVerbsOfManySources(t *testing.T, to target) {
 	}
 }
 
-// dbtHolds runs the queries that dbt would run for the generated tests. The keys in these tests begin with the source.
+// dbtHolds runs the queries that dbt would run for the generated tests. In these tests, the first part of each key is
+// the source.
 func (w *worlds) dbtHolds(t *testing.T) {
 	t.Helper()
 	code, out, errs := w.penstock(t, "docs", "--format", "dbt")
@@ -154,10 +155,10 @@ func (w *worlds) dbtHolds(t *testing.T) {
 			require.EqualValues(t, 0, w.told(t, "query", fmt.Sprintf(sql, args...))[0]["n"], "%s %v", table.Name, test)
 		}
 	}
-	require.GreaterOrEqual(t, asked, 3, "want tests of two keys and of a reference to a parent")
+	require.GreaterOrEqual(t, asked, 3, "want tests of two keys and a test of a reference to a parent")
 }
 
-// TestVerbsOfSeparateSources: if each source has a separate destination, verbs can select one source.
+// TestVerbsOfSeparateSources: if each source has a separate destination, commands can select one source.
 func TestVerbsOfSeparateSources(t *testing.T) {
 	w := newWorlds(t, 2)
 	w.configure(t, `"duckdb:`+w.dir+`/{source}.duckdb"`, `"*"`, `["crm.lead_stages"]`)
@@ -170,8 +171,8 @@ func TestVerbsOfSeparateSources(t *testing.T) {
 	require.Len(t, w.told(t, "query", "--source", "ws001", "SELECT count(*) AS n FROM crm_lead_stages"), 1)
 }
 
-// TestBrokenDestination: one of three destinations is broken, and another is still empty. Verbs that show all
-// destinations print what they can read, and then fail with an error about the broken destination only.
+// TestBrokenDestination: one of three destinations is broken, and another is still empty. Commands that show all
+// destinations print what they can read. Then they fail with an error about the broken destination only.
 func TestBrokenDestination(t *testing.T) {
 	w := newWorlds(t, 1)
 	w.configure(t, `"sqlite://`+w.dir+`/good.db"`, "ws000", `["crm.leads"]`)

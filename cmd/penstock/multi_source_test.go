@@ -19,11 +19,11 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// worlds is a server with many workspaces, each at its own path. The workspaces use three platforms in turn: ws000
-// and ws003 have the records of the first platform, ws001 and ws004 those of the second.
+// worlds is a server with many workspaces, each at its own path. The records of the workspaces come from three
+// platforms in turn: ws000 and ws003 have the records of the first platform, ws001 and ws004 have those of the second.
 type worlds struct {
 	all  []*sandbox.Server
-	odd  map[string]http.HandlerFunc // replaces the handler of a workspace
+	odd  map[string]http.HandlerFunc // by name of the workspace: a handler that replaces the usual one
 	url  string
 	dir  string
 	made []string
@@ -90,7 +90,7 @@ func (w *worlds) penstock(t *testing.T, args ...string) (code int, stdout, stder
 	return code, out.String(), errs.String()
 }
 
-// ids runs `query` and returns, by source, the keys of the table's rows that are not deleted.
+// ids returns the keys of the table's rows by source, without deleted rows. It reads them with `penstock query`.
 func (w *worlds) ids(t *testing.T, table string) map[string]map[string]int {
 	t.Helper()
 	code, out, errs := w.penstock(t, "query", "--json", "SELECT _penstock_source AS source, TRIM(CAST(id AS char(64))) AS id FROM "+table+" WHERE _penstock_deleted_at IS NULL")
@@ -107,7 +107,7 @@ func (w *worlds) ids(t *testing.T, table string) map[string]map[string]int {
 	return all
 }
 
-// truth returns the keys of a workspace's stream.
+// truth returns the keys of the records that a workspace has for a stream.
 func (w *worlds) truth(t *testing.T, name, stream string) map[string]int {
 	t.Helper()
 	records, err := w.of(name).Truth(stream)
@@ -121,8 +121,8 @@ func (w *worlds) truth(t *testing.T, name, stream string) map[string]int {
 	return all
 }
 
-// holds checks that the rows of each workspace are in the table. The table must have no rows of the workspaces in the
-// argument without.
+// holds checks that the rows of each workspace are in the table. The last argument names workspaces that must have no
+// rows in the table.
 func (w *worlds) holds(t *testing.T, table, stream string, without ...string) {
 	t.Helper()
 	got := w.ids(t, table)
@@ -173,8 +173,8 @@ func testManySources(t *testing.T, to target) {
 	w.holds(t, "sales_invoices", "sales.invoices")
 }
 
-// TestListedSources makes sources from the rows of a file, from the output of a command, and from a query. Each
-// source needs a secret, and one source lacks it.
+// TestListedSources makes sources from the rows of a file, from the output of a command, and from a query. Each source
+// needs a secret, and the secret of one source is missing.
 func TestListedSources(t *testing.T) {
 	w := newWorlds(t, 4)
 	w.odd["ws002"] = func(rw http.ResponseWriter, _ *http.Request) { rw.WriteHeader(http.StatusForbidden) }
@@ -250,7 +250,7 @@ func TestSourcesWithSeparateDestinations(t *testing.T) {
 			require.Equal(t, failure.ExitDone, code, errs)
 			answers[out] = true
 		}
-		require.Len(t, answers, 3, "each source's own, in %s", to)
+		require.Len(t, answers, 3, "each source must have its own rows in %s", to)
 		for arg, hint := range map[string]string{"warehouse": "--to warehouse@SOURCE", "warehouse@nobody": "penstock sources list"} {
 			code, _, errs = w.penstock(t, "query", "--to", arg, "SELECT 1")
 			require.Equal(t, failure.ExitUsage, code)
@@ -277,8 +277,8 @@ func TestSourcesWithSeparateDestinations(t *testing.T) {
 	}
 }
 
-// TestViewsOfManySources: if several sources share the tables, the views return for each source the same rows as if no
-// other source used the tables. That holds even if two sources have the same ids.
+// TestViewsOfManySources: if several sources share the tables, the views return for each source the same rows as if it
+// had the tables for itself. This is so even if two sources have the same ids.
 func TestViewsOfManySources(t *testing.T) {
 	t.Parallel()
 	onEach(t, testViewsOfManySources)
@@ -290,7 +290,7 @@ func testViewsOfManySources(t *testing.T, to target) {
 	_, sqlite := to.(sqliteTarget)
 	_, mysql := to.(mysqlTarget)
 	streams := `["sales.invoices", "hr.employees", "hr.branches", "hr.departments"]`
-	if sqlite || mysql { // views cannot run there, so one small table is enough
+	if sqlite || mysql { // these destinations cannot run views, so one small table is enough
 		streams = `["hr.branches"]`
 	}
 	w.configure(t, `"`+to.url()+`"`, `"*"`, streams)

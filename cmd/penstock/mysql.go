@@ -14,8 +14,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// mysqlKind describes the destinations that are a database of a MySQL or MariaDB server. The scheme is "mysql" or
-// "mariadb".
+// mysqlKind describes destinations in a database of a MySQL or MariaDB server. The scheme is "mysql" or "mariadb".
 func mysqlKind(scheme string) open.Kind {
 	return open.Kind{
 		Scheme: scheme, Open: openMySQL, Check: checkMySQL,
@@ -36,8 +35,8 @@ func openMySQL(_ context.Context, opener *open.Opener, d config.Destination) (lo
 	return db, nil
 }
 
-// dialMySQL prepares a destination at a URL like mysql://user:password@host/database. The URL may have penstock's
-// option wait_lock=30s.
+// dialMySQL prepares a destination whose URL has the form mysql://user:password@host/database. The URL may have
+// penstock's own option wait_lock=30s.
 func dialMySQL(opener *open.Opener, d config.Destination) (*mysql.DB, error) {
 	o := mysql.Options{Database: d.Schema, Step: opener.Step}
 	base, query, _ := strings.Cut(d.URL.Reveal(), "?")

@@ -15,10 +15,10 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// TestUnchangedNights: many workspaces share the tables of one schema. Each night has one run, and nothing has
-// changed. Each run stays within the bounds of an unchanged run. With all streams, each run adds less than 83 kB of
-// bookkeeping for each workspace, or 1 MB for twelve workspaces. The short form has 3 nights and 2 workspaces with
-// few streams. With PENSTOCK_TEST_TRIALS, there are that many nights, and 12 workspaces.
+// TestUnchangedNights: many workspaces share the tables of one schema. There is one run each night, and nothing has
+// changed at the sources. Each run stays within the bounds of an unchanged run. With all streams, each run adds less
+// than 83 kB to penstock's own tables for each workspace, or 1 MB for twelve workspaces. The short form has 3 nights
+// and 2 workspaces with few streams. PENSTOCK_TEST_TRIALS sets the number of nights; then there are 12 workspaces.
 func TestUnchangedNights(t *testing.T) {
 	if os.Getenv(pgtest.Env) != "" {
 		t.Skip("counting statements needs a server that only this test uses")
@@ -49,15 +49,15 @@ func TestUnchangedNights(t *testing.T) {
 	before := bookkeepingBytes(t, c)
 	for range nights {
 		did := measureServer(t, c, sync)
-		t.Logf("bookkeeping has grown by %d kB since the first night began", (bookkeepingBytes(t, c)-before)>>10)
+		t.Logf("penstock's own tables have grown by %d kB since the first night began", (bookkeepingBytes(t, c)-before)>>10)
 		did.bounded(t, workspaces, streams)
 	}
 	const perStream, lastPages = 1_000_000 / 12 / 149, 8 * 8192
 	require.Less(t, bookkeepingBytes(t, c)-before, nights*streams*perStream+lastPages)
 }
 
-// bookkeepingBytes returns the size of penstock's own tables. It vacuums the tables first, as a server does by itself
-// from time to time.
+// bookkeepingBytes returns the size of penstock's own tables. It vacuums the tables first, which a server otherwise
+// does by itself from time to time.
 func bookkeepingBytes(t *testing.T, c *pgx.Conn) int {
 	t.Helper()
 	for _, table := range []string{"state", "runs", "certificates", "rejects", "conventions", "parents", "schema"} {

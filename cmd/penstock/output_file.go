@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// writeTo calls write with the named file, or with stdout if name is "". An existing file keeps its content until the
-// new content is complete. It also keeps its mode. The mode of a new file depends on the user's umask.
+// writeTo calls the function write with the named file, or with stdout if no file is named. An existing file keeps its
+// mode, and keeps its content until the new content is complete. The mode of a new file depends on the user's umask.
 func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	if name == "" {
 		return write(a.out)
@@ -20,9 +20,9 @@ func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	return replaceWith(name, 0o666&^a.umask, write)
 }
 
-// replaceFile replaces the content of a configuration file atomically, and keeps its mode. If name is a symbolic
-// link, the link stays, and the file that it points to is replaced. Only the owner can read a new file, because it
-// may contain secrets.
+// replaceFile replaces the content of a configuration file atomically, and keeps the file's mode. If the file is a
+// symbolic link, the link stays, and the file to which it points is replaced. Only the owner can read a new file,
+// because it may contain secrets.
 func replaceFile(name string, data []byte) error {
 	if real, err := filepath.EvalSymlinks(name); err == nil {
 		name = real
@@ -33,8 +33,9 @@ func replaceFile(name string, data []byte) error {
 	})
 }
 
-// replaceWith calls write with a temporary file in the folder of name. When the temporary file is complete, it is
-// renamed to name. It gets the mode of the file that it replaces, or the given mode if there is no such file.
+// replaceWith calls the function write with a temporary file in the same folder as the named file. When the temporary
+// file is complete, it replaces the named file, and gets its mode. If the named file does not exist yet, the temporary
+// file gets the given mode.
 func replaceWith(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() {
 		mode = info.Mode().Perm()

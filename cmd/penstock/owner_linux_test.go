@@ -15,14 +15,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// mayRename reports whether a test may start a process with another host name, in a namespace of its own.
+// mayRename reports whether a test may start a process in a namespace with another host name.
 func mayRename() bool {
 	cmd := exec.Command("sh", "-c", "hostname elsewhere")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWUTS}
 	return cmd.Run() == nil
 }
 
-// startOn starts a process in a namespace whose host name is name.
+// startOn starts a process in a namespace with the given host name.
 func (r *fleetRig) startOn(name string, args ...string) *fleetProcess {
 	r.t.Helper()
 	self, err := os.Executable()
@@ -39,8 +39,8 @@ func (r *fleetRig) startOn(name string, args ...string) *fleetProcess {
 }
 
 // TestFleetOwner: workers run on two hosts, alpha and beta. Alpha is the first to write to a lake, so only alpha
-// executes units that write to it. After `state own` on beta, only beta executes them. The hosts are namespaces with
-// their own names.
+// executes units that write to the lake. After `state own` on beta, only beta executes such units. In this test, the
+// hosts are namespaces with different host names.
 func TestFleetOwner(t *testing.T) {
 	t.Parallel()
 	if !mayRename() {

@@ -30,7 +30,7 @@ func (p *platform) sharedState(t *testing.T) {
 	require.Zero(t, code, out+errs)
 }
 
-// on runs a command line as if this process ran on host h.
+// on runs a command line as if this process ran on the given host.
 func (p *platform) on(t *testing.T, h open.Host, args ...string) (code int, out string) {
 	t.Helper()
 	var all bytes.Buffer
@@ -74,8 +74,8 @@ func TestOwner(t *testing.T) {
 	}
 }
 
-// TestOwnerFirst: if several hosts write for the first time at once, one host becomes the owner. On the others, the
-// command refuses to write.
+// TestOwnerFirst: if several hosts write for the first time at the same moment, one host becomes the owner. On the
+// other hosts, the command refuses to write.
 func TestOwnerFirst(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, parquetTarget{t.TempDir()})
 	p.sharedState(t)
@@ -96,7 +96,7 @@ func TestOwnerFirst(t *testing.T) {
 	require.Empty(t, p.compare(t))
 }
 
-// TestOwnerOfNone: a path has no owner if the state is a folder.
+// TestOwnerOfNone: if the state is a folder and not a database, the path of a destination has no owner.
 func TestOwnerOfNone(t *testing.T) {
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.sources"]`, parquetTarget{t.TempDir()})
 	code, out := p.on(t, open.Host{Name: "alpha"}, "sync")

@@ -14,15 +14,16 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// rarely is a configuration that reads the child records of an unchanged parent only in every 10,000th run. So if
-// a destination stores wrong facts about a parent, no later run hides the mistake.
+// rarely is a configuration. With it, only every 10,000th run reads the child records of an unchanged parent. So if a
+// destination stores wrong facts about a parent, the test notices: no later run hides the mistake by reading the child
+// records again.
 const rarely = `streams:
   v2.contact: {reread: 10000}
   crm.lead_detail: {reread: 10000}
   sales.invoice: {reread: 10000}
 `
 
-// rarely adds the constant rarely to the platform's configuration.
+// rarely adds the text of the constant rarely to the platform's configuration.
 func (p *platform) rarely(t *testing.T) {
 	t.Helper()
 	b, err := os.ReadFile(p.config())

@@ -19,13 +19,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// parquetKind describes the destinations that are Parquet files, in a folder or in a bucket.
+// parquetKind describes destinations of Parquet files, in a folder or in a bucket.
 func parquetKind() open.Kind {
 	return open.Kind{
 		Scheme: "parquet", Open: openParquet, Absent: absentLake,
 		OnHost: func(d config.Destination) bool { path, _ := open.FilePath(d); return !inBucket(path) },
-		// The heap has the columns of all files that are being written. With a lower limit, garbage collection
-		// takes a third of the CPU.
+		// The columns of all files that are being written are on the heap. With a lower limit, garbage collection takes a
+		// third of the CPU time.
 		Memory: open.MemoryPlan{Heap: 208 << 20, List: 4 << 20, Budget: pipeline.DefaultByteBudget, Group: pipeline.DefaultGroupBytes},
 		Check: func(ctx context.Context, opener *open.Opener, d config.Destination) error {
 			path, _ := open.FilePath(d)
@@ -68,7 +68,7 @@ func parquetKind() open.Kind {
 	}
 }
 
-// askLake returns a querier that runs DuckDB over the files of a lake. It has the same views as other
+// askLake returns a querier, which runs DuckDB over the files of a lake. It offers the same views as other
 // destinations.
 func askLake(ctx context.Context, r *open.Reader) (open.Querier, error) {
 	if path, _ := open.FilePath(r.Config); inBucket(path) {
@@ -85,8 +85,8 @@ func askLake(ctx context.Context, r *open.Reader) (open.Querier, error) {
 	return over(ctx, files, views)
 }
 
-// over opens a DuckDB database with a table for each entry of files, and with the views. If a table and a view have
-// the same name, over leaves out the view.
+// over opens a DuckDB database in which each entry of the first map is a table, and each entry of the second map is a
+// view. If a table and a view have the same name, the view is left out.
 func over(ctx context.Context, files map[string][]string, views map[string]string) (open.Querier, error) {
 	for name := range views {
 		if files[name] != nil {
@@ -103,8 +103,8 @@ func over(ctx context.Context, files map[string][]string, views map[string]strin
 	return v, nil
 }
 
-// lakeViews returns the views of a lake, by name. A table that also has deleted or old rows gets a view of its
-// current rows, TABLE_current. A predefined view is included if its tables exist.
+// lakeViews returns the views of a lake, by name. If a table may have deleted or old rows, the view TABLE_current has
+// its current rows. A predefined view is included if the tables that it reads exist.
 func lakeViews(ctx context.Context, r *open.Reader) (map[string]string, error) {
 	tables, err := r.LoadedTables(ctx)
 	if err != nil {
@@ -131,7 +131,7 @@ func lakeViews(ctx context.Context, r *open.Reader) (map[string]string, error) {
 	return views, nil
 }
 
-// lakeOptions adds the options of every destination whose tables are Parquet files.
+// lakeOptions adds the options that all destinations of Parquet files have.
 func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
 	readers["partition_by"] = textOption(&o.PartitionBy)
 	readers["keep"] = countOption(&o.Keep)
@@ -139,9 +139,9 @@ func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
 	readers["writers"] = countOption(&o.Writers)
 }
 
-// openParquet opens parquet:FOLDER or parquet:URL, where URL is the address of a bucket. The options are
-// ?partition_by=date, keep=3, keep_for=24h, wait_lock=30s and writers=2. A bucket also has
-// endpoint=https://store.example.com. An S3 bucket also has region=eu-central-1 and path_style=true.
+// openParquet opens parquet:FOLDER or parquet:URL. The URL is the address of a bucket. Examples of the options:
+// ?partition_by=date, keep=3, keep_for=24h, wait_lock=30s and writers=2. For a bucket there is also
+// endpoint=https://store.example.com, and for an S3 bucket region=eu-central-1 and path_style=true.
 func openParquet(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
 		return nil, failure.Usage("", "a Parquet destination does not support the key schema")

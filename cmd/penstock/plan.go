@@ -32,12 +32,14 @@ requests find out the page size. The column basis says where a number comes from
   single     the endpoint returns one object
   guessed    nothing is known, because the list could not be read
 "at least" marks figures of lists that do not state how long they are. After a sync,
-the summary shows the error of the forecast, if the forecast knew something of every stream.
+the summary shows the error of the forecast, but not if more than a tenth of the streams
+were guessed.
 
-With --fleet, penstock assumes many workspaces like this one, and simulates
-fleets of workers that read them all in a first run: how long they take, what they
-wait for, how many transactions and bytes of WAL a Postgres for tables and state
-writes, and how many workspaces they could read within the deadline (default 8h).`,
+With --fleet, penstock assumes many workspaces like this one, and simulates workers
+that read all of them in a first run. For fleets of different sizes, it prints how long
+the run takes, what the workers wait for, and how many workspaces they could read within
+the deadline (default 8h). It also prints how many transactions and bytes of WAL this
+causes in Postgres, if both the tables and the state are there.`,
 		Example: `  penstock plan nightly --deadline 30m
   penstock plan nightly --fleet --workspaces 2000 --records 100000 --deadline 6h
   penstock plan --json | jq '.streams[] | select(.skipped) | .stream'`,

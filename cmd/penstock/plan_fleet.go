@@ -21,10 +21,10 @@ type fleetFlags struct {
 	workspaces int
 	records    int64 // records of each workspace; 0 means as in the forecast
 	latency    time.Duration
-	fleet      sizing.Fleet // one worker, as the flags describe it
+	fleet      sizing.Fleet // one worker as the flags describe it
 }
 
-// add adds the flags, and returns the names of those that need --fleet.
+// add adds the flags to a command. It returns the names of the flags that need --fleet.
 func (w *fleetFlags) add(fl *pflag.FlagSet) (names []string) {
 	fl.BoolVar(&w.enabled, "fleet", false, "forecast the workers, connections and hours for many workspaces like this one")
 	own := pflag.NewFlagSet("fleet", pflag.ContinueOnError)
@@ -40,7 +40,7 @@ func (w *fleetFlags) add(fl *pflag.FlagSet) (names []string) {
 	return names
 }
 
-// check returns an error for a number that no fleet can have.
+// check returns an error if a flag has a number that no fleet can have.
 func (w *fleetFlags) check() error {
 	if w.workspaces < 1 || w.workspaces > maxWorkspaces || w.records < 0 {
 		return failure.Usage("", "--workspaces takes 1 to %s, --records 0 and more", render.Grouped(maxWorkspaces))
@@ -51,15 +51,15 @@ func (w *fleetFlags) check() error {
 	return nil
 }
 
-// The assumed fleet: workers with two cores, and a database with eight. The costs in package sizing were measured
-// on workers with two cores.
+// The assumed fleet: workers with two cores, and a database server with eight. The costs in package sizing were
+// measured on workers with two cores.
 const (
 	workerCores   = 2
 	workerSlots   = 16
 	databaseCores = 8
 	sessions      = 500
 	answerLatency = 200 * time.Millisecond
-	unlikeSizes   = 1 // how unequal the workspaces are: the standard deviation of the logarithm of their sizes
+	unlikeSizes   = 1 // how much the sizes of workspaces differ: the standard deviation of the logarithm of the sizes
 	maxWorkers    = 64
 	maxWorkspaces = 100_000
 	nightly       = 8 * time.Hour
@@ -89,8 +89,8 @@ func planFleet(f forecast.Forecast, families [][]string, w fleetFlags, within ti
 	return p, nil
 }
 
-// rateOf returns the requests per second of one workspace. All streams of one credential form a lane. A run reads the
-// lanes in parallel, so it takes as long as the slowest lane.
+// rateOf returns the requests per second of one workspace. All streams that use the same credential form a lane. A run
+// reads the lanes in parallel, so the run takes as long as the slowest lane.
 func rateOf(f forecast.Forecast) float64 {
 	lanes := map[string]float64{}
 	last := 1e-3
@@ -101,8 +101,8 @@ func rateOf(f forecast.Forecast) float64 {
 	return float64(f.Requests) / last
 }
 
-// partsOf returns the units of one workspace. Each entry of families has the names of the streams that one unit reads
-// together. partsOf merges small families into one unit.
+// partsOf returns the units of one workspace. Each family is a list of streams that one unit reads together. Small
+// families are merged into one unit.
 func partsOf(f forecast.Forecast, families [][]string, records int64) []sizing.UnitWork {
 	of := map[string]forecast.Stream{}
 	for _, s := range f.Streams {
@@ -135,7 +135,7 @@ func partsOf(f forecast.Forecast, families [][]string, records int64) []sizing.U
 	return parts
 }
 
-// familiesOf returns the names of the streams of each family, which one unit reads together.
+// familiesOf returns for each family the names of its streams. One unit reads all streams of a family.
 func familiesOf(r *open.Run) [][]string {
 	var all [][]string
 	for _, f := range fleet.Families(open.Plain(r.Streams)) {

@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// forecast returns what plan forecasts.
+// forecast runs plan, and returns its forecast.
 func (p *platform) forecast(t *testing.T) (f forecast.Forecast) {
 	t.Helper()
 	code, out, errs := p.penstock(t, "plan", "--json")
@@ -34,8 +34,9 @@ func (p *platform) synced(t *testing.T) float64 {
 	return float64(p.Stats().Requests - before)
 }
 
-// TestPlanForecastsRuns: before the first run, plan itself sends few requests. It forecasts at least half and at most
-// twice the requests of the run. Before the second run, the forecast is wrong by at most a tenth.
+// TestPlanForecastsRuns: before the first run, plan forecasts at least half and at most twice the requests that the
+// run needs. To do so, plan itself sends few requests. Before the second run, the forecast is wrong by at most a
+// tenth.
 func TestPlanForecastsRuns(t *testing.T) {
 	t.Parallel()
 	scales := []int{1, 10}
@@ -79,7 +80,8 @@ func TestPlanOfAnUnreachableSource(t *testing.T) {
 	require.Contains(t, errs, "the forecast knows nothing about some lists")
 }
 
-// TestPlanWithOneBadCredential: a credential that the server refuses does not hide the sizes of other lists.
+// TestPlanWithOneBadCredential: if the server refuses one credential, plan still finds the sizes of the lists that
+// need another credential.
 func TestPlanWithOneBadCredential(t *testing.T) {
 	t.Parallel()
 	p := newPlatform(t, sandbox.Options{NoLimits: true}, `["crm.*", "hr.*", "v2.contacts"]`, sqliteTarget{t.TempDir()})
@@ -95,5 +97,5 @@ func TestPlanWithOneBadCredential(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, basis[forecast.Stated])
-	require.Less(t, f.Sent, int64(len(f.Streams)), "after some failures, no more lists are requested with the credential")
+	require.Less(t, f.Sent, int64(len(f.Streams)), "after some failures with a credential, plan requests no more lists with it")
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/penstock-data/penstock/load/postgres"
 )
 
-// postgresKind describes the destinations that are a schema of a Postgres database. The scheme is "postgres" or
-// "postgresql".
+// postgresKind describes destinations in a schema of a Postgres database. The scheme is "postgres" or "postgresql".
 func postgresKind(scheme string) open.Kind {
 	return open.Kind{
 		Scheme: scheme, Open: openPostgres, Check: checkPostgres, Warn: warnPostgres,
@@ -74,8 +73,8 @@ func dialPostgres(ctx context.Context, opener *open.Opener, d config.Destination
 	return db, nil
 }
 
-// splitOptions splits the options of a URL. The result ours has the options with the given names. The result theirs has
-// all others, which are options of the server.
+// splitOptions splits the options of a URL into two parts: first the options of the server, then penstock's own
+// options, which have the given names.
 func splitOptions(query string, names ...string) (theirs, ours string, err error) {
 	values, err := url.ParseQuery(query)
 	if err != nil {
@@ -104,8 +103,7 @@ func checkPostgres(ctx context.Context, opener *open.Opener, d config.Destinatio
 	return errors.Join(err, db.Close())
 }
 
-// warnPostgres returns a warning for each right that a run does not need. The right may belong to the destination's
-// role or to another role.
+// warnPostgres returns warnings about rights that no run needs, but that the destination's role or another role has.
 func warnPostgres(ctx context.Context, opener *open.Opener, d config.Destination) ([]string, error) {
 	db, err := dialPostgres(ctx, opener, d)
 	if err != nil {

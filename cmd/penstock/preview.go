@@ -49,8 +49,8 @@ in the first pipeline that contains the stream. Nothing is stored.`,
 	return cmd
 }
 
-// previewPipeline returns the first pipeline that reads the stream from src, because its masks and filters apply. If no
-// pipeline does, it returns a new pipeline without a destination.
+// previewPipeline returns the first pipeline that reads the stream from the source, so that its masks and filters
+// apply. If no pipeline reads the stream, previewPipeline returns a new pipeline without a destination.
 func previewPipeline(c *config.Config, src config.Source, name string) config.Pipeline {
 	for _, p := range c.Pipelines {
 		if !p.Reads(src.Name) {
@@ -124,8 +124,8 @@ func readRecords(ctx context.Context, s *open.Source, st schemas.Stream, m *tran
 	return nil
 }
 
-// printPreview prints up to n rows of the root table. Without --json it also prints the columns of every table,
-// and the rejects among the first n records.
+// printPreview prints up to n rows of the root table. Without --json, it also prints the columns of every table, and
+// the rejects of the first n records.
 func printPreview(a *app, s schemas.Stream, batches []transform.TableBatch, rejects []transform.Reject, n int) error {
 	p := render.Printer{W: a.out, Form: a.form()}
 	left := int64(n)

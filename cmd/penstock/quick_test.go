@@ -29,9 +29,9 @@ func quick() {
 	os.Exit(code)
 }
 
-// lifeEnv is the variable with the lease lifetime of the quick program.
+// lifeEnv is the environment variable that sets the lifetime of leases in the program penstock-quick.
 const lifeEnv = "PENSTOCK_TEST_LIFE"
 
-// stepEnv is the variable with the step of a commit at which the quick program sends itself a signal: see
-// signalAt.
+// stepEnv is an environment variable. When penstock-quick reaches the step of a commit that the variable names, it
+// sends itself a signal: see signalAt().
 const stepEnv = "PENSTOCK_TEST_STEP"

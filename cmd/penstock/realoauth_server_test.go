@@ -29,15 +29,16 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// authKind is an authorization server that a public package registry offers, and how to start and use it.
+// authKind describes how to start and use an authorization server. The program of the server comes from a public
+// package registry.
 type authKind struct {
 	name, program     string
 	command           func(dir, folder, issuer, port string) *exec.Cmd
 	token, introspect string // paths
 	revoke            string
 	device            func(*authServer) string // returns the oauth block of pipelines.yaml for a sign-in with a device code
-	lenient           []string                 // environment variables that make the server accept a used refresh token again
-	grace             string                   // the refresh_grace for a server with these variables
+	lenient           []string                 // environment variables that make the server accept a refresh token a second time
+	grace             string                   // the value of refresh_grace for a server that runs with these variables
 	noRefresh         string                   // id of the client that gets no refresh token; "" if there is none
 }
 
@@ -67,11 +68,11 @@ var authKinds = []authKind{
 	},
 }
 
-// realPeople is the number of streams of the API.
+// realPeople is the number of lists that the API has.
 const realPeople = 6
 
-// authServer is a running authorization server behind a proxy. The proxy is also the API: it checks each access
-// token with the server. The proxy can break the token endpoint.
+// authServer is a running authorization server behind a proxy. The proxy also serves the API, and asks the server
+// about each access token. The proxy can make requests to the token endpoint fail.
 type authServer struct {
 	kind authKind
 	url  string
@@ -83,7 +84,7 @@ type authServer struct {
 	needs                  atomic.Value // the scope that the API requires
 
 	mu      sync.Mutex
-	instead http.HandlerFunc // answers requests to the token endpoint instead of the server
+	instead http.HandlerFunc // answers requests to the token endpoint in place of the server
 	times   int
 	spent   map[string]bool                // access tokens that the API treats as expired
 	seen    map[string]bool                // access tokens that have reached the API
@@ -151,7 +152,7 @@ func (s *authServer) expire() {
 	}
 }
 
-// intercept lets h answer the given number of requests to the token endpoint.
+// intercept lets h answer the next requests to the token endpoint, as many as the argument times says.
 func (s *authServer) intercept(h http.HandlerFunc, times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -165,7 +166,7 @@ func (s *authServer) presented() int {
 	return s.refresh
 }
 
-// ServeHTTP is the API, and forwards other requests to the server.
+// ServeHTTP answers requests to the API, and forwards other requests to the server.
 func (s *authServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/people"):
@@ -317,7 +318,7 @@ func (h *home) run(args ...string) (int, string) {
 	return cmd.ProcessState.ExitCode(), string(out)
 }
 
-// start starts the program. Its output can be read while it runs. The function wait waits until the program ends.
+// start starts penstock, and returns a function that waits until it ends. Its output can be read while it runs.
 func (h *home) start(args ...string) (wait func() error, out *printedLines) {
 	cmd := h.command(args...)
 	r, w := io.Pipe()
@@ -356,7 +357,7 @@ func (h *home) signIn(t *testing.T) {
 	t.Helper()
 	_, code, out := h.login(accept)
 	require.Equal(t, failure.ExitDone, code, out)
-	code, out = h.run("sync", "--stream", "real.people0") // the API sees the token, so that expire applies to it
+	code, out = h.run("sync", "--stream", "real.people0") // the API has now seen the token, so that expire() applies to it
 	require.Equal(t, failure.ExitDone, code, out)
 }
 
@@ -385,7 +386,7 @@ func (h *home) paste(change func(*url.URL)) (int, string) {
 	return cmd.ProcessState.ExitCode(), out + stdout.String()
 }
 
-// metrics starts a daemon and returns its metrics, once it has checked the sign-ins.
+// metrics starts a daemon, waits until it has checked the sign-ins, and returns its metrics.
 func (h *home) metrics(t *testing.T) (text string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -424,7 +425,8 @@ func (h *home) tokens(t *testing.T) string {
 	return files[0]
 }
 
-// settle waits until runs may send requests again, because the last run has stored a pause of less than five seconds.
+// settle waits until runs may send requests again: the last run has stored a pause, which takes less than five
+// seconds.
 func (h *home) settle() { time.Sleep(5 * time.Second) }
 
 // decision is what a person does on the server's pages: accept or deny.
@@ -440,7 +442,7 @@ type person struct {
 	t      *testing.T
 	issuer string
 	client *http.Client
-	fields map[string]string // typed into the fields of forms
+	fields map[string]string // by name of a form's field, what the person types
 }
 
 func newPerson(t *testing.T, issuer string) *person {
@@ -475,8 +477,8 @@ func attributes(tag string) map[string]string {
 	return all
 }
 
-// walk goes through the server's pages. It returns the address on another host to which the pages lead. If they lead to
-// no other host, it returns the address of the last page.
+// walk goes through the server's pages until a page redirects to another host, and returns the address of this
+// redirect. If no page redirects to another host, walk returns the address of the last page.
 func (p *person) walk(address string, d decision) string {
 	resp, err := p.client.Get(address)
 	for range 20 {
@@ -519,7 +521,7 @@ func (p *person) submit(at *url.URL, form map[string]string, body []byte, d deci
 		typed, known := p.fields[a["name"]]
 		switch {
 		case a["name"] == "", a["name"] == "abort":
-		case a["name"] == "action": // two buttons
+		case a["name"] == "action": // the two buttons of the form
 			values.Set("action", map[decision]string{accept: "accept", deny: "deny"}[d])
 		case a["name"] == "allow" && d == deny:
 		case known:

@@ -26,12 +26,12 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// TestRealOAuth signs in to real authorization servers, and renews, revokes and breaks their tokens. `make oauth`
-// fetches the servers from public registries and starts them.
+// TestRealOAuth signs in to real authorization servers. It renews, revokes and loses their tokens. `make oauth`
+// fetches the servers from public registries and runs this test.
 func TestRealOAuth(t *testing.T) {
 	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
 	if dir == "" {
-		t.Skip("PENSTOCK_TEST_SERVERS names no folder of servers; `make oauth` makes one")
+		t.Skip("PENSTOCK_TEST_SERVERS does not name a folder with servers; `make oauth` makes this folder")
 	}
 	dir, err := filepath.Abs(dir)
 	require.NoError(t, err)
@@ -48,7 +48,7 @@ func TestRealOAuth(t *testing.T) {
 				{"sign in, from the issuer's metadata, and read", realSignIn},
 				{"a wrong state, and a denied sign-in", realRefusals},
 				{"the token endpoint is down", realOutage},
-				{"a late answer", realLate},
+				{"a late response of the token endpoint", realLate},
 				{"a lost response, and a server that detects a reused token", realLost},
 				{"one renewal for many streams", realOneRenewal},
 				{"another redirect address", realRedirect},
@@ -57,8 +57,8 @@ func TestRealOAuth(t *testing.T) {
 				{"a device code", realDevice},
 				{"a pasted address", realPaste},
 				{"sign out", realSignOut},
-				{"403 for an expired token, and for a missing scope", realForbidden},
-				{"revoked at the server", realRevoked},
+				{"403 for an expired token and for a missing scope", realForbidden},
+				{"a token that the server has revoked", realRevoked},
 				{"the daemon's metrics", realMetrics},
 			} {
 				t.Run(c.name, func(t *testing.T) { c.test(t, s.anew(t)) })
@@ -195,7 +195,7 @@ func realLost(t *testing.T, s *authServer) {
 			require.Regexp(t, "the answer to the renewal at .* was lost", out)
 			require.Contains(t, out, "sign in with `penstock login`")
 		}
-		require.Equal(t, 1, s.presented()-before, "the spent token was presented once")
+		require.Equal(t, 1, s.presented()-before, "the used refresh token must be presented only once")
 		s.after = nil
 		h.signIn(t)
 		code, out := h.run("sync")
@@ -218,7 +218,7 @@ func realGrace(t *testing.T, s *authServer) {
 	if s.kind.grace != "always" {
 		return
 	}
-	// The first renewal shows that a server does not rotate refresh tokens.
+	// Without refresh_grace: penstock learns from the first renewal that a server does not rotate refresh tokens.
 	h = s.home(t, "client_id: public", "")
 	h.signIn(t)
 	s.expire()
@@ -326,7 +326,7 @@ func realSignOut(t *testing.T, s *authServer) {
 	}
 	text, err := os.ReadFile(h.tokens(t))
 	require.NoError(t, err)
-	_, text, _ = bytes.Cut(text, []byte("\n")) // the first line has the surface and the address for which the tokens are valid
+	_, text, _ = bytes.Cut(text, []byte("\n")) // the first line of the file names the surface and the address for which the tokens are valid
 	require.NoError(t, json.Unmarshal(text, &kept))
 	require.True(t, s.active(kept.Access))
 
@@ -363,7 +363,7 @@ func realForbidden(t *testing.T, s *authServer) {
 	s.expire()
 	code, out := h.run("sync")
 	require.Equal(t, failure.ExitDone, code, out)
-	require.EqualValues(t, 1, s.renewals.Load(), "an expired token is renewed, even if its response has the status 403")
+	require.EqualValues(t, 1, s.renewals.Load(), "an expired token is renewed, even if the response has the status 403 and not 401")
 	s.needs.Store("helpdesk.read")
 	code, out = h.run("sync")
 	require.Equal(t, failure.ExitPartial, code, out)

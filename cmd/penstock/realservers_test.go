@@ -30,25 +30,28 @@ const realRecords = 1234
 type realServer struct {
 	url    string
 	token  string // token that may read and write everything; "" if the server needs none
-	header string // what the header Authorization has before the token
+	header string // the text before the token in the header Authorization
 }
 
-// realStream is a list of the server: how a user configures it, and which records it really has.
+// realStream is a list of the server. It has the user's settings for the list, and the records that the list really
+// has.
 type realStream struct {
 	name, path string
-	ids        []string // as assigned by the server
-	count      int      // as reported by the server
+	ids        []string // of all records, as the server assigned them
+	count      int      // number of records that the server reports
 
-	// If stops is true, a run may refuse to load the list, but must say why. No run may load only a part of the list.
+	// If stops is true, a run may refuse to load the list, but must say why. In no case may a run load only a part of
+	// the list.
 	stops bool
 }
 
-// TestRealServers reads lists of servers that others have written. The configuration has only their paths. The
-// loaded rows must equal the servers' own counts and ids. `make servers` fetches and starts the servers.
+// TestRealServers reads lists of third-party servers. The configuration has only the paths of the lists. The number
+// and the ids of the loaded rows must equal those that the servers report. `make servers` fetches the servers and runs
+// this test.
 func TestRealServers(t *testing.T) {
 	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
 	if dir == "" {
-		t.Skip("PENSTOCK_TEST_SERVERS names no folder of servers; `make servers` makes one")
+		t.Skip("PENSTOCK_TEST_SERVERS does not name a folder with servers; `make servers` makes this folder")
 	}
 	dir, err := filepath.Abs(dir)
 	require.NoError(t, err)
@@ -73,7 +76,7 @@ func TestRealServers(t *testing.T) {
 	}
 }
 
-// read syncs one stream twice with the real program, and compares the rows with want.
+// read syncs one stream twice in a process of penstock, and compares the rows with the records of the list.
 func (s *realServer) read(t *testing.T, want realStream) {
 	require.Len(t, want.ids, want.count, "the server's count must equal the number of ids")
 	dir := t.TempDir()
@@ -110,7 +113,7 @@ streams: {real.%[3]s: {path: %[4]q}}
 	code, out = sync()
 	if want.stops && code != failure.ExitDone {
 		require.Contains(t, out, "real."+want.name+": ", "the output must say why a list was not read")
-		t.Logf("the list was read once but not a second time, and the output says so:\n%s", out)
+		t.Logf("only the first sync read the list, and the output of the second says so:\n%s", out)
 		return
 	}
 	require.Equal(t, failure.ExitDone, code, out)
@@ -199,7 +202,7 @@ func (s *realServer) call(t *testing.T, method, path string, body, into any) htt
 	return resp.Header
 }
 
-// output runs a program of the server to its end.
+// output runs one of the server's programs until it ends, and returns what it prints.
 func output(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(program, args...)
@@ -209,8 +212,8 @@ func output(t *testing.T, dir, program string, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// startPocketBase starts PocketBase. Its lists are paged by page and perPage, have totalItems, and ids that are
-// not numbers. One collection is public, the other is not.
+// startPocketBase starts PocketBase. Its lists are paged with the parameters page and perPage. A page states
+// totalItems, and the ids are not numbers. One of the two collections is public.
 func startPocketBase(t *testing.T, program string) (*realServer, []realStream) {
 	dir := t.TempDir()
 	output(t, dir, program, "superuser", "upsert", "owner@penstock.example", "correct-horse", "--dir", dir)
@@ -245,8 +248,9 @@ func startPocketBase(t *testing.T, program string) (*realServer, []realStream) {
 	return s, streams
 }
 
-// startJSONServer starts json-server. A list is a bare array. Without parameters it is complete. With _page it
-// comes in pages, with the headers Link and X-Total-Count. With only _limit it is cut off, without a signal.
+// startJSONServer starts json-server. A response is a bare array. Without parameters, it is the whole list. With
+// _page, it is a page with the headers Link and X-Total-Count. With only _limit, it is the first part of the list, and
+// nothing says that records are missing.
 func startJSONServer(t *testing.T, program string) (*realServer, []realStream) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "db.json"), []byte(`{"posts":[]}`), 0o600))
@@ -274,8 +278,8 @@ func startJSONServer(t *testing.T, program string) (*realServer, []realStream) {
 	}
 }
 
-// startDatasette starts Datasette, which serves tables as lists without totals. A list is an object with a token
-// for the next page, or a bare array with the header Link.
+// startDatasette starts Datasette, which serves tables as lists without totals. A page is an object with a token for
+// the next page, or a bare array with the header Link.
 func startDatasette(t *testing.T, program string) (*realServer, []realStream) {
 	dir := t.TempDir()
 	cmd := exec.Command(program, "shop.db", "--create", "--secret", "not-so-secret", "--host", "HOST", "--port", "PORT",

@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// lastRun returns the id of the last run that has units in the state folder.
+// lastRun returns the id of the last run whose units are in the state folder.
 func (w *worlds) lastRun(t *testing.T) string {
 	t.Helper()
 	units := w.units(t, state.UnitFilter{})
@@ -50,8 +50,8 @@ func (w *worlds) shown(t *testing.T, run string) (rows []map[string]any) {
 	return rows
 }
 
-// TestUnitsOfARun checks that a run whose state is a folder has units: for each source, one per group of streams
-// that are read together. After a run was killed, its unfinished units are shown.
+// TestUnitsOfARun checks the units of a run if the state is a folder. For each source, there is one unit per group of
+// streams that are read together. If a run was killed, `runs units` still shows its unfinished units.
 func TestUnitsOfARun(t *testing.T) {
 	w := newWorlds(t, 2)
 	w.configure(t, `"duckdb:`+w.dir+`/w.duckdb"`, `"*"`, `["crm.leads", "crm.lead_stages"]`)

@@ -45,8 +45,8 @@ type rejectCount struct {
 	Stream   string `json:"stream"`
 	Records  int64  `json:"records"`  // rejected records, which are not in the table
 	Values   int64  `json:"values"`   // rejected values of records that are in the table
-	Accepted int64  `json:"accepted"` // how many of these records and values a user has accepted
-	Resolved int64  `json:"resolved"` // how many rejects a later run has stored; the other fields do not count them
+	Accepted int64  `json:"accepted"` // how many of these records and values a user has accepted as lost
+	Resolved int64  `json:"resolved"` // rejects that a later run has stored; the other fields do not count them
 }
 
 func countRejects(ctx context.Context, a *app, d *open.Reader) error {
@@ -128,7 +128,7 @@ func rejectsListCmd(a *app) *cobra.Command {
 	return cmd
 }
 
-// rejectColumns are the columns shown of a reject.
+// rejectColumns are the columns of a reject that `rejects list` shows.
 var rejectColumns = []string{"run", "pipeline", "stream", "pass", "ordinal", "pointer", "key", "wanted", "raw", "reason", "record", "at", "resolved_at", "record_id", "stage", "accepted_at"}
 
 func listRejects(ctx context.Context, a *app, d *open.Reader, stream string, all bool) error {
@@ -159,7 +159,7 @@ func rejectsRetryCmd(a *app) *cobra.Command {
 		Long: `Tries rejected records again, with the current rules and tables. Records that now
 fit are written and are no longer rejects. No request is sent to the source.
 
-Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination failed.`,
+Exit codes: 0 no record is rejected any more, 75 some records still are, 1 a destination failed.`,
 	}, func(ctx context.Context, c pipeline.Config) error {
 		r, err := rejects.Retry(ctx, c)
 		if err != nil {
@@ -169,8 +169,8 @@ Exit codes: 0 no record is rejected any more, 75 some are, 1 a destination faile
 	})
 }
 
-// overRejects makes cmd a verb that changes the rejects of a pipeline. The verb calls do with the pipeline's
-// configuration.
+// overRejects completes the definition of a command that changes the rejects of a pipeline. The command calls the
+// function do with the pipeline's configuration.
 func overRejects(a *app, cmd *cobra.Command, do func(context.Context, pipeline.Config) error) *cobra.Command {
 	var streams []string
 	var source string
@@ -187,7 +187,8 @@ func overRejects(a *app, cmd *cobra.Command, do func(context.Context, pipeline.C
 	return cmd
 }
 
-// rejectsRun locks the pipeline, so that no run of it can begin, and calls do with its configuration.
+// rejectsRun locks the pipeline, so that no run of it can begin, and calls the function do with the pipeline's
+// configuration.
 func rejectsRun(ctx context.Context, a *app, c *config.Config, p config.Pipeline, streams []string, do func(context.Context, pipeline.Config) error) error {
 	ctx, unlock, err := a.open.Locks.Take(ctx, a.open.State(c), p.Key())
 	if err != nil {
@@ -202,7 +203,7 @@ func rejectsRun(ctx context.Context, a *app, c *config.Config, p config.Pipeline
 	return do(ctx, r.Config())
 }
 
-// concludeRetry prints the outcome of a retry and returns the verb's exit code.
+// concludeRetry prints the outcome of a retry, and returns the exit code of the command.
 func concludeRetry(a *app, r rejects.RetryReport) error {
 	if a.json {
 		if err := render.NewEncoder(a.out).Encode(rejectsJSON[rejects.Retried]{r.Run, r.ExitCode(), append([]rejects.Retried{}, r.Streams...)}); err != nil {
@@ -229,7 +230,8 @@ func concludeRetry(a *app, r rejects.RetryReport) error {
 	return failure.Exit(r.ExitCode())
 }
 
-// failedRejects prints why the rejects of a stream could not be changed. It prints nothing if why is "".
+// failedRejects prints the reason why the rejects of a stream could not be changed. If the reason is "", it prints
+// nothing.
 func failedRejects(a *app, stream, destination, why string) {
 	if why != "" {
 		fmt.Fprintf(a.out, "failed: %s → %s: %s\n", stream, destination, render.Printable(why, false))
@@ -241,5 +243,5 @@ func failedRejects(a *app, stream, destination, why string) {
 type rejectsJSON[S any] struct {
 	Run      string `json:"run,omitempty"`
 	ExitCode int    `json:"exit_code"`
-	Streams  []S    `json:"streams"` // an empty list, if there are none; never null
+	Streams  []S    `json:"streams"` // never null: if there are no streams, an empty list
 }

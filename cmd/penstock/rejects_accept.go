@@ -20,7 +20,7 @@ func rejectsAcceptCmd(a *app) *cobra.Command {
 complete. A record that is rejected later, or for another reason, must be accepted again.
 Nothing is deleted, and no request is sent to the source.
 
-Exit codes: 0 all rejects are accepted, 75 some are left, 1 a destination failed.`,
+Exit codes: 0 all rejects are accepted, 75 some rejects are left, 1 a destination failed.`,
 		Example: `  penstock rejects accept
   penstock rejects accept --stream crm.leads`,
 	}, func(ctx context.Context, c pipeline.Config) error {
@@ -32,7 +32,7 @@ Exit codes: 0 all rejects are accepted, 75 some are left, 1 a destination failed
 	})
 }
 
-// concludeAccept prints what was accepted and returns the verb's exit code.
+// concludeAccept prints what was accepted, and returns the exit code of the command.
 func concludeAccept(a *app, r rejects.AcceptReport) error {
 	if a.json {
 		if err := render.NewEncoder(a.out).Encode(rejectsJSON[rejects.Accepted]{r.Run, r.ExitCode(), append([]rejects.Accepted{}, r.Streams...)}); err != nil {

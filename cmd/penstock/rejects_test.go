@@ -15,9 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestRejectsUntilTheyAreAccepted loads two lists into each destination. One has a record and values that no
-// table can hold: its stream is partial until the loss is accepted. While the source does not change, no reject
-// is added. The other list has no faults and is always proven.
+// TestRejectsUntilTheyAreAccepted loads two lists into each destination. One list has a record and values that no
+// table can hold. The stream of this list is partial until the loss is accepted. Further runs add no rejects while the
+// source does not change. The other list has no faults, and its verdict is always proven.
 func TestRejectsUntilTheyAreAccepted(t *testing.T) {
 	t.Parallel()
 	sound := []string{`{"id":2,"a":"x"}`, `{"id":3,"a":"y"}`}

@@ -38,8 +38,8 @@ func (a *app) execute(ctx context.Context, args []string) int {
 		return failure.ExitDone
 	case err == nil:
 		err = out.Err
-	case !a.started: // an error of cobra: unknown verb, flag or argument
-		err = &failure.Error{Err: err, Hint: "`penstock --help` lists the verbs, `penstock VERB --help` the flags of a verb", Code: failure.ExitUsage}
+	case !a.started: // an error of cobra: unknown command, flag or argument
+		err = &failure.Error{Err: err, Hint: "`penstock --help` lists the commands, `penstock COMMAND --help` the flags of a command", Code: failure.ExitUsage}
 	}
 	a.printError(err)
 	return failure.CodeOf(ctx, err)
@@ -71,13 +71,13 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// knownVerb returns an error for an unknown verb.
+// knownVerb returns an error for an unknown command.
 func knownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-		return fmt.Errorf("no verb %q; did you mean %q?", args[0], near[0])
+		return fmt.Errorf("no command %q; did you mean %q?", args[0], near[0])
 	}
-	return fmt.Errorf("no verb %q", args[0])
+	return fmt.Errorf("no command %q", args[0])
 }

@@ -76,7 +76,8 @@ var runParts = []struct {
 	{"changes of tables", load.Changes, []string{"at", "table", "column", "action", "from_type", "to_type", "reason"}, []string{"at"}},
 }
 
-// showRun prints a run, its sources and attempts, its certificates, its rejects, and the table changes it made.
+// showRun prints a run, its sources and attempts, its certificates, its rejects, and the changes that it made to
+// tables.
 func showRun(ctx context.Context, a *app, to open.Selection, run string) error {
 	of := func(r history.Row) bool { return history.RunOf(r.Text("run")) == run }
 	parts := make([]runlist.Table, len(runParts))

@@ -71,8 +71,8 @@ func noUnits(run string) error {
 	return &failure.Error{Err: fmt.Errorf("no units of run %s", run), Hint: fmt.Sprintf("units of the last %d runs of a pipeline are kept; fewer runs if they have very many units", state.KeptUnitRuns), Code: failure.ExitFailed}
 }
 
-// configOfRun returns the configuration, which says where the state of the run is. It returns an error if run does not
-// look like a run id.
+// configOfRun returns the configuration, which says where the state of the run is. It returns an error if the given
+// text cannot be a run id.
 func configOfRun(a *app, run string) (*config.Config, error) {
 	if err := checkRunID(run); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func configOfRun(a *app, run string) (*config.Config, error) {
 	return a.open.LoadDestinations()
 }
 
-// unlessZero returns t as a cell, nil for the zero time.
+// unlessZero returns a time as the value of a cell. For the zero time, it returns nil.
 func unlessZero(t time.Time) any {
 	if t.IsZero() {
 		return nil

@@ -86,7 +86,7 @@ extract/sandbox/webhook_flood.go.`,
 	fl.StringVar((*string)(&o.Counting), "counting", "sliding", "how the rate limits count requests: sliding (sliding windows), fixed (fixed windows) or bucket (token bucket)")
 	fl.StringVar(&f.reset, "reset", "delta", "unit of X-RateLimit-Reset: delta, epoch or epoch_ms")
 	fl.DurationVar(&o.Latency, "latency", 0, "`delay` before each response")
-	fl.BoolVar(&o.Gzip, "gzip", true, "compress for clients that accept it")
+	fl.BoolVar(&o.Gzip, "gzip", true, "compress responses for clients that accept gzip")
 	fl.StringArrayVar(&f.faults, "fault", nil, "`fault` to inject; may be repeated")
 	fl.StringSliceVar(&f.lists, "faults", nil, "`lists` with unusual paging and faults: all, help, names, or FILE.json")
 	fl.StringSliceVar(&f.off, "module-off", nil, "`modules` that the plan does not include")
@@ -95,7 +95,7 @@ extract/sandbox/webhook_flood.go.`,
 	return cmd
 }
 
-// parse returns the options. It parses the flags whose values are plain text.
+// parse returns the options. It parses the flags that cobra returns as texts.
 func (f *sandboxFlags) parse() (sandbox.Options, error) {
 	o := f.options
 	rate, err := budget.ParseRate(f.appRate)
@@ -129,7 +129,7 @@ func (f *sandboxFlags) parse() (sandbox.Options, error) {
 	return o, nil
 }
 
-// runSandbox serves until ctx ends, which is not an error.
+// runSandbox serves until the context ends. That is not an error.
 func runSandbox(ctx context.Context, a *app, f sandboxFlags) error {
 	if slices.Contains(f.lists, "help") {
 		return printLists(a)
@@ -160,7 +160,7 @@ func runSandbox(ctx context.Context, a *app, f sandboxFlags) error {
 	}
 }
 
-// announceSandbox prints where the sandbox is, as text or JSON.
+// announceSandbox prints the address and the credentials of the sandbox, as text or as JSON.
 func announceSandbox(a *app, url string) error {
 	if a.json {
 		return render.NewEncoder(a.out).Encode(map[string]string{
@@ -191,7 +191,7 @@ type served struct {
 	failed  chan error
 }
 
-// serveSandbox listens and serves in the background until close.
+// serveSandbox listens and serves in the background, until close() is called.
 func serveSandbox(listen string, o sandbox.Options) (*served, error) {
 	handler, err := sandbox.New(o)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// namedLists returns the lists that --faults names. Each word is "all", the name of a list, or a JSON
-// file with one servers.Spec.
+// namedLists returns the lists that --faults names. Each word is "all", the name of a list, or the name of a JSON file
+// with one servers.Spec.
 func namedLists(words []string) ([]servers.Named, error) {
 	all := servers.Lists()
 	var chosen []servers.Named

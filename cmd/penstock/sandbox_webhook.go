@@ -28,7 +28,7 @@ func (f *hookFlags) register(fl *pflag.FlagSet) {
 	fl.StringVar(&f.flood, "webhook-flood", "", "many deliveries at once, such as `rate=1700,for=1m`")
 }
 
-// parse returns the subscription and the flood that the flags describe. Each is nil if its flag is not set.
+// parse returns the webhook and the flood that the flags describe. If a flag is not set, the value for it is nil.
 func (f *hookFlags) parse() (*sandbox.Webhook, *sandbox.Flood, error) {
 	const see = "`penstock sandbox --help` lists the names"
 	if f.webhook.URL == "" {

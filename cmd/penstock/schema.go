@@ -26,13 +26,13 @@ func schemaCmd(a *app) *cobra.Command {
 		name, short, long string
 		run               func(context.Context, *app, *open.Reader, string) error
 	}{
-		{"show", "show a table's columns, and all changes made to it", `Shows a table's columns with their types, source fields and meaning, and all
+		{"show", "show a table's columns, and all changes made to the table", `Shows a table's columns with their types, source fields and meaning, and all
 changes made to the table: when, by which run, and why.`, func(ctx context.Context, a *app, d *open.Reader, table string) error {
 			return showSchema(ctx, a, d, table)
 		}},
 		{"accept", "accept a table that was changed by hand", `Accepts the present columns of a table that a person has changed, so that its stream
-continues. A removed column is created again by its next value; a column whose type was
-changed keeps the new type.`, func(ctx context.Context, a *app, d *open.Reader, table string) error {
+continues. If the person has removed a column, the next value for the column creates it
+again. If the person has changed the type of a column, the column keeps the new type.`, func(ctx context.Context, a *app, d *open.Reader, table string) error {
 			return acceptSchema(ctx, a, d, table)
 		}},
 	} {
@@ -71,7 +71,7 @@ mistakes while you type. Editors find the schema by this first line of pipelines
 	}
 }
 
-// showSchema prints a table's columns and the log of its changes; with --json only the log.
+// showSchema prints a table's columns and the log of its changes. With --json it prints only the log.
 func showSchema(ctx context.Context, a *app, d *open.Reader, table string) error {
 	t, err := d.LoadedTable(ctx, table)
 	if err != nil {
@@ -96,7 +96,7 @@ func showSchema(ctx context.Context, a *app, d *open.Reader, table string) error
 	return log.Print(a.out, render.FormTable)
 }
 
-// acceptSchema accepts the present columns of a table, and prints how they differ from the recorded columns.
+// acceptSchema accepts the present columns of a table, and prints how these columns differ from the recorded columns.
 func acceptSchema(ctx context.Context, a *app, d *open.Reader, table string) error {
 	if err := d.Together("accept applies to all sources of the table: omit --source"); err != nil {
 		return err

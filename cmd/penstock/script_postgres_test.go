@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// objectsOf returns a query for the relations, functions, types and triggers of a schema, without the indexes and
-// sequences of tables.
+// objectsOf returns a query that lists the tables, views, functions, types, triggers and rules of a schema. Indexes
+// and sequences are left out.
 func objectsOf(schema string) string {
 	const of = " WHERE n.nspname = "
 	return `SELECT string_agg(name, ' ') FROM (
@@ -27,9 +27,9 @@ func objectsOf(schema string) string {
 		UNION ALL SELECT 'rule:' || rulename FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class JOIN pg_namespace n ON n.oid = c.relnamespace` + of + schema + ` AND rulename <> '_RETURN') all_of_them`
 }
 
-// TestScriptsPostgres runs the scripts whose names begin with postgres. They share a server at $POSTGRES, with
-// one schema per script, $SCHEMA. `postgres SQL [VALUE]` runs statements as superuser, and compares the last
-// result with VALUE.
+// TestScriptsPostgres runs the scripts whose names begin with postgres. All scripts use the same server, at $POSTGRES.
+// Each script has its own schema, $SCHEMA. The command `postgres SQL [VALUE]` runs statements as superuser, and
+// compares the last result with VALUE.
 func TestScriptsPostgres(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)

@@ -38,12 +38,12 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// heapEnv is the variable that sets the heap limit of a process.
+// heapEnv is the environment variable that sets the heap limit of a process.
 const heapEnv = "GOMEMLIMIT"
 
-// suite is all tests of this package. Many of them run verbs in this process, at the same time. The heap limit of one
-// verb would be too small for them together, and the garbage collector would take half of the processor time. So this
-// process has no limit. A process that is started as penstock sets its limit as usual.
+// suite runs all tests of this package. Many tests run commands of penstock in this process, at the same time. The
+// heap limit of one command is too small for all of them together: the garbage collector would take half of the CPU
+// time. So this process has no limit. A process that is started as penstock sets its own limit as usual.
 type suite struct{ *testing.M }
 
 // Run runs the tests.
@@ -56,8 +56,8 @@ func (s suite) Run() int {
 	return s.M.Run()
 }
 
-// TestScripts runs the scripts in testdata/script, which check what the README promises. Each script has its own
-// sandbox at $SANDBOX. The scripts that need Postgres are run by TestScriptsPostgres.
+// TestScripts runs the scripts in testdata/script, which check the promises of the README. Each script has its own
+// sandbox at $SANDBOX. TestScriptsPostgres runs the scripts that need Postgres.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	all := scripts(t, "*.txtar")
@@ -72,7 +72,7 @@ func scripts(t *testing.T, pattern string) []string {
 	return files
 }
 
-// command is a command of the scripts.
+// command is a command that scripts can use.
 type command = func(*testscript.TestScript, bool, []string)
 
 func runScripts(t *testing.T, files []string, setup func(*testscript.Env) error, more map[string]command) {
@@ -116,7 +116,7 @@ func setupScript(env *testscript.Env) error {
 	env.Defer(server.Close)
 	env.Defer(func() { _ = platform.Close() }) // stops the webhooks
 	env.Setenv("SANDBOX", server.URL)
-	env.Setenv("MOVED", strings.Replace(server.URL, "127.0.0.1", "localhost", 1)) // the same platform at another address
+	env.Setenv("MOVED", strings.Replace(server.URL, "127.0.0.1", "localhost", 1)) // another address of the same platform
 	env.Setenv("NO_COLOR", "1")
 	env.Setenv("GOGC", os.Getenv("GOGC"))
 	env.Setenv("TZ", "UTC")
@@ -140,7 +140,7 @@ func scriptCondition(cond string) (bool, error) {
 	return false, errors.New("unknown condition")
 }
 
-// scriptExits runs a program and checks its exit code, as in: exits 75 penstock sync.
+// scriptExits runs a program and checks its exit code. Example: exits 75 penstock sync.
 func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM [ARG...]")
@@ -159,7 +159,7 @@ func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptFaults replaces all faults of the sandbox: faults [FAULT...].
+// scriptFaults replaces all faults of the sandbox. Usage: faults [FAULT...].
 func scriptFaults(ts *testscript.TestScript, neg bool, args []string) {
 	var list []sandbox.Fault
 	for _, a := range args {
@@ -188,7 +188,7 @@ func scriptAwait(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s did not appear within two minutes", args[0])
 }
 
-// scriptAwaits runs a program until its output matches: awaits REGEXP PROGRAM [ARG...].
+// scriptAwaits runs a program again and again until its output matches. Usage: awaits REGEXP PROGRAM [ARG...].
 func scriptAwaits(ts *testscript.TestScript, neg bool, args []string) {
 	want := regexp.MustCompile("(?m)" + args[0])
 	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
@@ -200,7 +200,8 @@ func scriptAwaits(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s: no %s", strings.Join(args[1:], " "), args[0])
 }
 
-// scriptStats checks what the sandbox has received, as in: stats outside 0.
+// scriptStats checks how many requests the sandbox has received, all or only those outside of the read list. Example:
+// stats outside 0.
 func scriptStats(ts *testscript.TestScript, neg bool, args []string) {
 	s := ts.Value(platformKey{}).(*sandbox.Server).Stats()
 	got := map[string]int{"outside": s.OutsideSum, "requests": s.Requests}[args[0]]
@@ -211,7 +212,7 @@ func scriptStats(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptPlatform changes the platform's data, with a credential that may write, as in: platform POST
+// scriptPlatform changes the platform's data with a credential that may write. Example: platform POST
 // /api/lead/update/3 '{"name":"Ada"}'.
 func scriptPlatform(ts *testscript.TestScript, neg bool, args []string) {
 	key := sandbox.WritingToken
@@ -232,8 +233,8 @@ func scriptPlatform(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// scriptCapture stores the first group of a match in the last program's stdout in a variable, for later commands.
-// Usage: capture NAME REGEXP.
+// scriptCapture searches the stdout of the last program, and stores the first group of the match in a variable for
+// later commands. Usage: capture NAME REGEXP.
 func scriptCapture(ts *testscript.TestScript, neg bool, args []string) {
 	found := regexp.MustCompile("(?m)" + args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
 	if len(found) < 2 {
@@ -242,8 +243,8 @@ func scriptCapture(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], found[1])
 }
 
-// scriptSessions checks how many sign-ins and how many token refreshes the sandbox has received, as in: sessions
-// 1 0.
+// scriptSessions checks how many sign-ins and how many token refreshes the sandbox has received. Example: sessions 1
+// 0.
 func scriptSessions(ts *testscript.TestScript, neg bool, args []string) {
 	count := map[string]int{}
 	for _, c := range ts.Value(platformKey{}).(*sandbox.Server).Stats().Calls {
@@ -268,8 +269,8 @@ func scriptTokens(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// browse acts as a browser whose user allows every request. It writes the address to the file named asked, and
-// follows the redirects.
+// browse acts as a browser whose user allows every request. It writes the address to the file "asked", and follows the
+// redirects.
 func browse() {
 	address := os.Args[1]
 	err := os.WriteFile(filepath.Join(os.Getenv("WORK"), "asked"), []byte(address), 0o600)
@@ -284,7 +285,7 @@ func browse() {
 	}
 }
 
-// scriptModes checks the modes of files, as in: modes *.db 0600.
+// scriptModes checks the modes of files. Example: modes *.db 0600.
 func scriptModes(ts *testscript.TestScript, neg bool, args []string) {
 	files, err := filepath.Glob(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -300,8 +301,8 @@ func scriptModes(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// TestSandboxVerb checks the sandbox's process: it prints its address, answers, sends webhooks, and ends
-// cleanly when it is interrupted.
+// TestSandboxVerb checks the command sandbox. Its process prints the address, answers requests, sends webhooks, and
+// ends without an error when it is interrupted.
 func TestSandboxVerb(t *testing.T) {
 	self, err := os.Executable()
 	require.NoError(t, err)

@@ -27,15 +27,15 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// gossip is a proxy in front of the sandbox. It records every secret that passes. It answers some requests itself,
-// and puts the secrets of the current process into every part of the response.
+// gossip is a proxy in front of the sandbox. It records every secret in requests and responses. It answers some
+// requests itself, and puts the secrets of the current process into every part of the response.
 type gossip struct {
 	behind http.Handler
 
 	mu     sync.Mutex
 	heard  map[string]bool
 	now    map[string]bool // secrets that the current process has sent or received
-	status int             // status of the responses that repeat the secrets; 0 for no such responses
+	status int             // status of the responses that repeat the secrets; 0 if there are no such responses
 	turn   int
 }
 
@@ -88,7 +88,7 @@ func (g *gossip) note(secrets ...string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, s := range secrets {
-		if len(s) > len(sandbox.LoginPassword) && // the password is a word in many addresses, so it is not recorded
+		if len(s) > len(sandbox.LoginPassword) && // the password is also a word in many addresses, so it is not recorded
 			!strings.HasPrefix(s, "Basic ") {
 			g.heard[s], g.now[s] = true, true
 		}
@@ -102,8 +102,8 @@ func (g *gossip) forget() {
 	g.now = map[string]bool{}
 }
 
-// repeats answers every third request, if a status is set. The answer has all secrets that the process under test has
-// sent or received. repeats reports whether it has answered.
+// repeats answers every third request if a status is set, and reports whether it has answered. The response has all
+// secrets that the process under test has sent or received.
 func (g *gossip) repeats(w http.ResponseWriter) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -135,16 +135,16 @@ func shapes(secret string) []string {
 	}
 }
 
-// kinds has one secret of each kind in the configuration. It does not have the password, which is a word in many
-// addresses.
+// kinds has one secret of each kind that the configuration can have. The password is left out, because it is also a
+// word in many addresses.
 var kinds = map[string]string{
 	"CANARY_KEY": sandbox.ReadOnlyKey, "CANARY_TOKEN": sandbox.ReadOnlyToken, "CANARY_WL": sandbox.WhiteLabelToken + "_canary",
 	"CANARY_CLIENT": sandbox.OAuthSecret, "CANARY_MASK": "mask-canary-0123456789", "CANARY_HOOK": "whsec_canary_0123456789",
 	"CANARY_DASH": "dash-canary-0123456789", "CANARY_DSN": "dsn-canary-0123456789", "CANARY_FEED": "feed-canary-0123456789",
 }
 
-// canaries returns a folder whose configuration has a secret of every kind. Its sources sign in with keys and
-// tokens, with a password, and with an OAuth grant.
+// canaries returns a folder with a configuration that has a secret of every kind. Its sources use keys and tokens, a
+// password, or an OAuth grant.
 func canaries(t *testing.T, base string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -225,7 +225,7 @@ func TestNoSecretEscapes(t *testing.T) {
 	for _, secret := range kinds {
 		g.note(secret)
 	}
-	require.Greater(t, len(g.heard), 20, "there must be secrets to hide")
+	require.Greater(t, len(g.heard), 20, "enough secrets must have been sent or received")
 	g.search(t, "output", told.Bytes())
 	files := 0
 	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -249,14 +249,14 @@ func (g *gossip) search(t *testing.T, where string, text []byte) {
 	for secret := range g.heard {
 		for _, shape := range shapes(secret) {
 			if i := bytes.Index(text, []byte(shape)); i >= 0 {
-				t.Errorf("%s holds %q: …%q…", where, secret, text[max(0, i-200):min(len(text), i+len(shape)+60)])
+				t.Errorf("%s contains %q: …%q…", where, secret, text[max(0, i-200):min(len(text), i+len(shape)+60)])
 				return
 			}
 		}
 	}
 }
 
-// upset injects one fault of troubles, and removes the previous fault.
+// upset removes the previous fault and injects a fault, one of those that troubles() returns.
 func (g *gossip) upset(t *testing.T, platform *sandbox.Server, trouble string) {
 	t.Helper()
 	g.mu.Lock()

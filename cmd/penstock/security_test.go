@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSecurityPolicy checks that each test and each make target named in SECURITY.md exists.
-// TestLinksLeadSomewhere checks its links.
+// TestSecurityPolicy checks that each test and each make target that SECURITY.md names exists. TestLinksLeadSomewhere
+// checks the links of that page.
 func TestSecurityPolicy(t *testing.T) {
 	t.Parallel()
 	policy := pages(t)["SECURITY.md"]

@@ -35,7 +35,7 @@ func serveCmd(a *app) *cobra.Command {
 until it is stopped.
 
 SIGHUP reads the configuration again. Runs under way finish with the old configuration.
-But workers skip a source that was removed before they began to read it. If the new
+But if a source was removed before a worker began to read it, it is not read. If the new
 configuration has an error, the old one stays in use. Changes that need a restart (listen,
 tls, otlp, openlineage, state) are logged. Changed certificate files are
 read again automatically. SIGINT and SIGTERM stop serve within ten seconds; the next start
@@ -99,7 +99,8 @@ func runServe(ctx context.Context, a *app, slots int) error {
 	return stoppedBy(ctx)
 }
 
-// stoppedBy returns the outcome of a verb that runs until it is stopped.
+// stoppedBy returns the outcome of a command that runs until it is stopped: an error with the exit code of the signal,
+// or nil.
 func stoppedBy(ctx context.Context) error {
 	if s, ok := errors.AsType[*failure.Stopped](context.Cause(ctx)); ok {
 		return failure.Exit(failure.SignalCode(s.Signal))
@@ -116,7 +117,7 @@ func encodeReport(r pipeline.Report) json.RawMessage {
 	return text
 }
 
-// supervisor returns the supervisor of this process, from the environment.
+// supervisor returns the supervisor of this process, such as systemd, as the environment variables describe it.
 func supervisor() serve.Supervisor {
 	s := serve.Supervisor{Socket: os.Getenv("NOTIFY_SOCKET")}
 	if us, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64); err == nil {

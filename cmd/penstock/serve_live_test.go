@@ -34,7 +34,7 @@ pipelines:
   two: {from: main, to: lake, streams: ["crm.*"]}
 `
 
-// Two pipelines that run in one process at the same time share one budget of requests, so the server refuses no
+// Two pipelines run in one process at the same time, and share one budget of requests. So the server refuses no
 // request. // Invariant 4
 func TestServeGoverned(t *testing.T) {
 	platform, err := sandbox.New(sandbox.Options{AppRate: sandbox.Rate{Requests: 5, Window: time.Second}})
@@ -81,8 +81,8 @@ pipelines: {all: {from: main, to: warehouse, streams: [v2.contacts], schedule: {
 serve: {listen: "127.0.0.1:0"}
 `
 
-// A change that a webhook announces is in the table without a run. While the daemon reads its configuration again, it
-// refuses no delivery, even if the new configuration is invalid.
+// If a webhook announces a change, the table shows the change without a run. While the daemon reads its configuration
+// again, it refuses no delivery, even if the new configuration is invalid.
 func TestServeWebhooks(t *testing.T) {
 	t.Parallel()
 	d := newDaemon(t, "@yearly")
@@ -107,7 +107,7 @@ func TestServeWebhooks(t *testing.T) {
 			require.NoError(t, d.cmd.Process.Signal(syscall.SIGHUP))
 		}
 		d.says(step.says)
-		require.NoError(t, os.WriteFile(path, []byte(conf), 0o600)) // the verbs below read it
+		require.NoError(t, os.WriteFile(path, []byte(conf), 0o600)) // the commands that run below read this file
 		name := fmt.Sprintf("Announced %d", i)
 		d.write("PUT", "/v2/contacts/"+ids[i], fmt.Sprintf(`{"name":%q}`, name))
 		d.shows(fmt.Sprintf("SELECT count(*) FROM v2_contacts WHERE name = '%s' AND _penstock_via = 'webhook'", name), "1")
@@ -121,7 +121,7 @@ func TestServeWebhooks(t *testing.T) {
 	require.Equal(t, 1, strings.Count(runs, "\n"), "the webhooks must not cause a run: %s\n%s", runs, d.out)
 }
 
-// run runs a verb to its end and returns what it prints.
+// run runs a command until it ends, and returns what it prints.
 func (d *serving) run(args ...string) string {
 	d.t.Helper()
 	self, err := os.Executable()

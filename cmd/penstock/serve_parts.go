@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/state/postgres"
 )
 
-// parts are the parts of a daemon besides its pipelines.
+// parts has all parts of a daemon except its pipelines.
 type parts struct {
 	a         *app
 	daemon    *serve.Daemon // set once the daemon exists
@@ -30,8 +30,8 @@ type parts struct {
 	dashboard *daemon.Dashboard
 }
 
-// openParts opens the parts of a daemon, and returns them and the pipelines. The caller must call
-// close, even after an error.
+// openParts opens the parts of a daemon, and returns the parts and the pipelines. The caller must call p.close(), even
+// after an error.
 func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *parts, all []serve.Pipeline, err error) {
 	p = &parts{a: a, begun: *c}
 	if p.journal, err = a.open.Journal(ctx, c); err != nil {
@@ -65,7 +65,7 @@ func (a *app) openParts(ctx context.Context, c *config.Config, slots int) (p *pa
 // queuePath is where the dashboard shows the pages of the queue.
 const queuePath = "/queue"
 
-// queuePages returns the dashboard's pages of the workers' queue; nil if the state is a folder.
+// queuePages returns the dashboard's pages about the workers' queue. If the state is a folder, it returns nil.
 func queuePages(ctx context.Context, a *app, c *config.Config) (http.Handler, error) {
 	db, ok := a.open.State(c).(*postgres.Store)
 	if !ok {
@@ -97,7 +97,7 @@ func (p *parts) mount(ctx context.Context, d *serve.Daemon, c *config.Config) er
 	return p.webhooks.Mount(ctx, d, c)
 }
 
-// run runs the background work of the parts until ctx ends.
+// run starts the background work of the parts, which ends when the context ends. The returned function waits for that.
 func (p *parts) run(ctx context.Context) (wait func()) {
 	waits := []func(){p.signals.Run(ctx), p.dashboard.Run(ctx), p.webhooks.Run(ctx), p.units.Start(ctx)}
 	return func() {
@@ -129,7 +129,7 @@ func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
 	return all, nil
 }
 
-// waiting returns the keys of the configuration whose new values need a restart to take effect.
+// waiting returns the keys of the configuration that have new values and need a restart.
 func (p *parts) waiting() []string {
 	if all := p.pending.Load(); all != nil {
 		return *all

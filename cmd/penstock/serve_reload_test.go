@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/daemon"
 )
 
-// asked sends a GET with this Host header to the daemon, and returns the status.
+// asked sends a GET request with the given Host header to the daemon, and returns the status of the response.
 func (d *runningDaemon) asked(t *testing.T, path, host string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+path, nil)
@@ -30,8 +30,8 @@ func (d *runningDaemon) asked(t *testing.T, path, host string) int {
 	return resp.StatusCode
 }
 
-// TestServeReloadSaysWhatWaits adds a host name, which is served at once, and changes keys that need a restart.
-// Log and dashboard name the keys that need a restart.
+// TestServeReloadSaysWhatWaits adds a host name to the configuration of a running daemon. The daemon serves this host
+// name at once. The test also changes keys that need a restart. The log and the dashboard name these keys.
 func TestServeReloadSaysWhatWaits(t *testing.T) {
 	dir := t.TempDir()
 	conf := fmt.Sprintf(`version: 1

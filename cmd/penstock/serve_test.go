@@ -98,7 +98,7 @@ func (d *serving) says(text string) {
 	require.Eventually(d.t, func() bool { return strings.Contains(d.out.String(), text) }, time.Minute, 5*time.Millisecond, "%s", text)
 }
 
-// end sends a signal and returns the exit code, and how long it took.
+// end sends a signal, waits until the daemon has ended, and returns its exit code and the time that this took.
 func (d *serving) end(s os.Signal) (code int, took time.Duration) {
 	d.t.Helper()
 	begun := time.Now()
@@ -123,7 +123,7 @@ func (d *serving) slots() []state.SlotRecord {
 	return all
 }
 
-// moments returns the moments at which a daemon is stopped. Each function waits until its moment has come.
+// moments returns the moments at which a daemon is stopped. Each function waits for its moment.
 func moments() map[string]func(d *serving) {
 	asked := func(n int) func(*serving) {
 		return func(d *serving) {
@@ -131,19 +131,19 @@ func moments() map[string]func(d *serving) {
 		}
 	}
 	return map[string]func(d *serving){
-		"at its start":                 func(*serving) {},
-		"once it serves":               func(d *serving) { d.says("serving") },
-		"as a run begins":              func(d *serving) { d.says("run begun") },
-		"at the 1st answer":            asked(1),
-		"at the 4th answer":            asked(4),
-		"at the 8th answer":            asked(8),
-		"as a run has come to its end": func(d *serving) { d.says("run ended") },
-		"in its second run": func(d *serving) {
+		"at its start":             func(*serving) {},
+		"when it serves":           func(d *serving) { d.says("serving") },
+		"when a run begins":        func(d *serving) { d.says("run begun") },
+		"after the first request":  asked(1),
+		"after the fourth request": asked(4),
+		"after the eighth request": asked(8),
+		"when a run has ended":     func(d *serving) { d.says("run ended") },
+		"during its second run": func(d *serving) {
 			d.says("run ended")
 			n := strings.Count(d.out.String(), "run begun")
 			require.Eventually(d.t, func() bool { return strings.Count(d.out.String(), "run begun") > n }, time.Minute, time.Millisecond)
 		},
-		"while an answer is awaited": func(d *serving) {
+		"while it waits for a response": func(d *serving) {
 			require.NoError(d.t, d.platform.SetFaults(sandbox.Fault{Match: "crm.*", Kind: sandbox.FaultSlow, Delay: sandbox.Duration(30 * time.Second)}))
 			n := d.platform.Stats().Requests
 			asked(n + 1)(d)
@@ -151,14 +151,14 @@ func moments() map[string]func(d *serving) {
 	}
 }
 
-// A daemon is stopped at different moments. It exits within ten seconds, with the signal's code, and the next
-// daemon continues its work. // Invariant 15
+// A daemon is stopped at different moments. It exits within ten seconds, with the exit code of the signal. The next
+// daemon continues the work. // Invariant 15
 func TestServeStops(t *testing.T) {
 	t.Parallel()
 	n := 0
 	for name, moment := range moments() {
 		if n++; testing.Short() && n > 4 {
-			break // a short test takes only four moments; the map's order is random
+			break // with -short, the test uses only four moments, chosen by the random order of the map
 		}
 		signal, want := os.Signal(syscall.SIGTERM), 143
 		if n%3 == 0 {
@@ -190,7 +190,7 @@ func TestServeStops(t *testing.T) {
 	}
 }
 
-// A daemon is killed during a run. The run's slot is still recorded exactly once, and the next daemon makes the
+// A daemon is killed during a run. The slot of the run is still recorded exactly once, and the next daemon makes the
 // run.
 func TestServeKilled(t *testing.T) {
 	t.Parallel()
@@ -205,7 +205,7 @@ func TestServeKilled(t *testing.T) {
 			due = s.Due
 		}
 	}
-	require.False(t, due.IsZero(), "the run's slot was recorded before it began")
+	require.False(t, due.IsZero(), "the slot must be recorded before its run begins")
 	require.NoError(t, d.platform.SetFaults())
 	d.start()
 	d.says("status=complete")
@@ -261,7 +261,8 @@ func TestServeSoak(t *testing.T) {
 
 func mega(n uint64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// held returns the numbers of goroutines and open files, and the bytes of heap, that this process has while idle.
+// held returns what this process uses while it is idle: the numbers of goroutines and open files, and the bytes of
+// heap.
 func held(t *testing.T) (goroutines, files int, heap uint64) {
 	t.Helper()
 	var m runtime.MemStats

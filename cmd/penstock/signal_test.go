@@ -25,7 +25,7 @@ destinations: {warehouse: "duckdb:warehouse.duckdb"}
 pipelines: {all: {from: main, to: warehouse, streams: [crm.leads, crm.deals]}}
 `
 
-// TestSignals stops a run in the middle. The process exits in time with the signal's code, and the next run
+// TestSignals stops a run in the middle. The process exits in time, with the exit code of the signal. The next run
 // completes the rest.
 func TestSignals(t *testing.T) {
 	self, err := os.Executable()

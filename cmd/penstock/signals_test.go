@@ -80,7 +80,7 @@ func serveIn(t *testing.T, dir, conf string) *runningDaemon {
 			}
 		}
 		return d.url != ""
-	}, time.Minute, 10*time.Millisecond, "it does not listen")
+	}, time.Minute, 10*time.Millisecond, "the daemon does not listen")
 	return d
 }
 
@@ -151,7 +151,7 @@ state: %s
 	require.NoError(t, platform.SetFaults(fault))
 	for failed := false; !failed; {
 		select {
-		case text := <-alerts: // on a busy machine, there may also be alerts for late runs
+		case text := <-alerts: // on a busy machine, there may also be alerts about late runs
 			failed = strings.Contains(text, "pipeline often: failed\n  crm.leads in lake: ")
 		case <-time.After(time.Minute):
 			_, text := d.get(t, "/metrics")
@@ -174,7 +174,7 @@ state: %s
 	require.GreaterOrEqual(t, runs, 4)
 }
 
-// TestAlertKindsAgree checks that the configuration accepts exactly the kinds of alerts that can be sent.
+// TestAlertKindsAgree checks that the configuration accepts exactly those kinds of alerts that can be sent.
 func TestAlertKindsAgree(t *testing.T) {
 	var kinds []string
 	for _, k := range signal.Kinds() {

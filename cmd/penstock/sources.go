@@ -52,8 +52,8 @@ Sources that failed come first.`,
 	return cmd
 }
 
-// listSources prints a line for each source and each multi-source pipeline that has read it, and a line
-// for each source that was not read yet.
+// listSources prints the sources. A source has one line for each multi-source pipeline that has read it, or a single
+// line if it was not read yet.
 func listSources(ctx context.Context, a *app, c *config.Config, only []string) error {
 	stored, err := execute.ReadSources(ctx, a.open.State(c), "")
 	if err != nil {
@@ -79,8 +79,8 @@ func listSources(ctx context.Context, a *app, c *config.Config, only []string) e
 	return out.Print(a.out, a.form())
 }
 
-// sourceRows returns the lines of one source: one per pipeline that has read it, or a single line if no pipeline
-// has.
+// sourceRows returns the lines of one source: one line per pipeline that has read it, or a single line if no pipeline
+// has read it.
 func sourceRows(c *config.Config, stored execute.SourceRecords, name string) (rows [][]any) {
 	s, _ := c.Source(name)
 	standing := "new"
@@ -168,7 +168,7 @@ func sourcesResumeCmd(a *app) *cobra.Command {
 	}
 }
 
-// changeSources checks that all named sources exist, then calls do for each.
+// changeSources checks that all named sources exist. Then it calls the function do for each source.
 func changeSources(ctx context.Context, a *app, names []string, do func(context.Context, state.Sources, time.Time, string) error) error {
 	c, err := a.open.Load()
 	if err != nil {

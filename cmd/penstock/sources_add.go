@@ -38,7 +38,7 @@ are written only if no other user can read the file.`,
 	return cmd
 }
 
-// addSource adds a row to the list, atomically: a concurrent reader sees the old or the new list.
+// addSource adds a row to the list. This is atomic: a concurrent reader sees the old list or the new list.
 func addSource(a *app, c *config.Config, name string, set []string) error {
 	l := c.Listing
 	switch {
@@ -64,7 +64,7 @@ func addSource(a *app, c *config.Config, name string, set []string) error {
 	return a.say("added %s to %s\n", name, l.File)
 }
 
-// appendRow replaces the file by one with an additional row.
+// appendRow replaces the file by a file with an additional row.
 func appendRow(path string, fields map[string]string) error {
 	info, err := os.Stat(path)
 	if err != nil {

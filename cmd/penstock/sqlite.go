@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/load/sqlite"
 )
 
-// sqliteKind describes the destinations that are an SQLite file.
+// sqliteKind describes destinations in an SQLite file.
 func sqliteKind() open.Kind {
 	return open.Kind{
 		Scheme: "sqlite",

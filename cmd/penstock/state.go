@@ -38,7 +38,7 @@ func stateShowCmd(a *app) *cobra.Command {
 	var to open.Selection
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "print the cursor of every stream, as stored in the destination",
+		Short: "print the cursor of every stream as the destination stores it",
 		Example: `  penstock state show
   penstock state show --to lake --json`,
 		Args: cobra.NoArgs,
@@ -56,7 +56,7 @@ func stateShowCmd(a *app) *cobra.Command {
 	return cmd
 }
 
-// moveFlags are the flags for changing cursors.
+// moveFlags are the flags of commands that change cursors.
 type moveFlags struct {
 	to       open.Selection
 	pipeline string
@@ -75,8 +75,8 @@ func stateSetCmd(a *app) *cobra.Command {
 		Use:   "set STREAM CURSOR",
 		Short: "move the cursor of a stream",
 		Long: `Moves the cursor of a stream to a value that state show or state export has
-printed. No rows are changed. After a move back, the records between the two
-positions are read again; after a move forward, they are not read.`,
+printed. No rows are changed. If the cursor is moved back, the records between the two
+positions are read again. If it is moved forward, they are not read.`,
 		Example: `  penstock state set crm.leads '{"pass":"0b9…","at":{…},"end":true}'`,
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -98,8 +98,8 @@ positions are read again; after a move forward, they are not read.`,
 	return cmd
 }
 
-// carrier returns the selected pipeline. It returns an error if the pipeline does not have the streams, or if one
-// of several sources must be selected first.
+// carrier returns the selected pipeline. It returns an error if the pipeline does not have the streams. It also
+// returns an error if there are several sources and none of them is selected.
 func (f *moveFlags) carrier(d *open.Reader, streams []string) (p config.Pipeline, err error) {
 	if err := d.One(); err != nil {
 		return p, err
@@ -174,7 +174,7 @@ func stateExportCmd(a *app) *cobra.Command {
 	return cmd
 }
 
-// cursorLine is a line of an export.
+// cursorLine is a line of a file that `state export` writes.
 type cursorLine struct {
 	Pipeline  string     `json:"pipeline"`
 	Source    string     `json:"source,omitempty"` // "" unless several sources share the tables

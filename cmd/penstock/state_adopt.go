@@ -36,7 +36,7 @@ workspace, use state reset instead: the records of that workspace then replace t
   penstock state adopt --to warehouse --stream 'crm.*' --yes`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f.to.Sources = true // adoptTables compares the address of each source with the address stored with its tables
+			f.to.Sources = true // because adoptTables compares the address of each source with the address that is stored with the tables
 			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error { return adoptTables(cmd.Context(), a, d, f) })
 		},
 	}
@@ -46,7 +46,7 @@ workspace, use state reset instead: the records of that workspace then replace t
 	return cmd
 }
 
-// adoption is a table that has another owner, and that a stream takes over.
+// adoption is a table of another owner that a stream takes over.
 type adoption struct {
 	move
 	claim load.Claim

@@ -49,7 +49,7 @@ If FILE is -, standard input is read. If any line is invalid, nothing is changed
 	return cmd
 }
 
-// readMoves reads an export. If lines are invalid, the error lists them all.
+// readMoves reads a file that `state export` has written. If lines are invalid, the error lists all of them.
 func readMoves(path string, d *open.Reader, only []string) ([]move, error) {
 	in := io.Reader(os.Stdin)
 	if path != "-" {

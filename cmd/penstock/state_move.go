@@ -35,8 +35,9 @@ type moved struct {
 	Backup   string `json:"backup"`
 }
 
-// moveCursors asks for confirmation, locks the pipelines so that none of them runs, and backs up all cursors of
-// the destination. Then it changes the cursors that differ, each in its own commit. // Invariants 2, 13
+// moveCursors asks for confirmation, locks the pipelines so that they cannot run, and backs up all cursors of the
+// destination. Then it changes each cursor that differs from the requested cursor, in separate commits.
+// Invariants 2, 13
 func moveCursors(ctx context.Context, a *app, d *open.Reader, moves []move, yes bool) error {
 	var todo []move
 	for _, m := range moves {
@@ -69,8 +70,8 @@ func moveCursors(ctx context.Context, a *app, d *open.Reader, moves []move, yes 
 	return nil
 }
 
-// beginMoves asks for confirmation, locks the pipelines of the moves, and backs up the cursors. The caller
-// must call unlock.
+// beginMoves asks for confirmation, locks the pipelines whose cursors are moved, and backs up the cursors. The caller
+// must call unlock().
 func beginMoves(ctx context.Context, a *app, d *open.Reader, todo []move, yes bool, question string) (backup string, unlock func(), err error) {
 	if err := a.confirm(ctx, yes, question); err != nil {
 		return "", nil, err
@@ -90,8 +91,8 @@ func beginMoves(ctx context.Context, a *app, d *open.Reader, todo []move, yes bo
 	return backup, unlock, nil
 }
 
-// lockAll takes the lock of every pipeline whose cursors are moved. For a pipeline with several
-// sources, it takes the lock of the source.
+// lockAll takes the lock of every pipeline whose cursors are moved. If a pipeline has several sources, it takes the
+// lock of the pipeline for the source of the cursor.
 func lockAll(ctx context.Context, a *app, d *open.Reader, moves []move) (unlock func(), err error) {
 	held := map[string]state.Lease{}
 	unlock = func() {
@@ -151,8 +152,8 @@ func (a *app) say(format string, args ...any) error {
 	return err
 }
 
-// backUp writes all cursors of the destination to a new file in the state folder. When it returns the path, the
-// file is durable.
+// backUp writes all cursors of the destination to a new file in the state folder, and returns the path of the file.
+// The file is then durable.
 func backUp(ctx context.Context, d *open.Reader) (path string, err error) {
 	all, err := cursorsOf(ctx, d)
 	if err != nil {

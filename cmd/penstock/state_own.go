@@ -16,9 +16,9 @@ func stateOwnCmd(a *app) *cobra.Command {
 		Short: "make this host the owner of a local destination",
 		Long: `Makes this host the owner of a local destination: a DuckDB or SQLite file, or a folder.
 If several hosts share a state database, a local destination belongs to the host that
-wrote it first. Other hosts refuse it, because the same path there is another file or a
-network file system. Before you run this command, stop penstock on the old host and copy
-the files here.`,
+wrote it first. Penstock on other hosts refuses to use it, because on another host the
+same path is another file, or is on a network file system. Before you run this command,
+stop penstock on the old host and copy the files to this host.`,
 		Example: `  penstock state own --to warehouse`,
 		Args:    cobra.NoArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return ownDestination(cmd.Context(), a, to) },

@@ -43,7 +43,7 @@ last pass, the verdict and its reasons, and any problem. With -v it prints all c
 	return cmd
 }
 
-// statusColumns are the certificate columns shown of a stream.
+// statusColumns are the columns of a certificate that `status` shows for a stream.
 var statusColumns = []string{"verdict", "fetched", "written", "unchanged", "rejected", "deleted"}
 
 // printStatus prints the streams of the selected destinations.
@@ -69,8 +69,8 @@ func printStatus(ctx context.Context, a *app, to open.Selection) error {
 	return err // the part that could be read was printed
 }
 
-// streamStatuses returns, for every stream, the time of its cursor, its newest certificate, and why the last run did
-// not complete it.
+// streamStatuses returns for every stream: the time of its cursor, its newest certificate, and the reason why the last
+// run did not complete it.
 func streamStatuses(ctx context.Context, d *open.Reader) (out render.Answer, err error) {
 	newest, err := history.NewestCertificates(ctx, d, append(statusColumns, "witnesses"))
 	if err != nil {
@@ -114,8 +114,8 @@ func streamStatuses(ctx context.Context, d *open.Reader) (out render.Answer, err
 	return out, nil
 }
 
-// webhooksOf says how many of a stream's webhook events are applied, according to its cursor. It returns nil if
-// there were no events.
+// webhooksOf says how many of a stream's webhook events are applied. It reads this from the stream's cursor. If there
+// were no events, it returns nil.
 func webhooksOf(stored string) any {
 	w, ok := cursor.WebhooksOf(state.Cursor(stored))
 	if !ok {
@@ -137,7 +137,7 @@ func webhooksOf(stored string) any {
 	return words
 }
 
-// statusRow returns the row of one stream. A problem is shown until a later run has completed the stream.
+// statusRow returns the row of one stream. It shows a problem until a later run has completed the stream.
 func statusRow(k state.Key, updated any, c history.Certificate, changed map[[2]string]string, o history.Incomplete) []any {
 	status, why := any(string(pipeline.StatusComplete)), any(nil)
 	counts := make([]any, len(statusColumns))

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// signalAt returns a function for [app] that is called at each step of a commit. With spec "list", the function
-// prints each step. With spec STEP:N, it kills the process when that step comes for the Nth time, as a power cut
-// would. With spec STEP:N:STOP, it stops the process at that time.
+// signalAt returns a function, which [app] calls at each step of a commit. If the argument is "list", the function
+// prints each step. If it is STEP:N, the function kills the process when it reaches this step for the Nth time, as a
+// power cut would. If it is STEP:N:STOP, the function stops the process at that time.
 func signalAt(spec string) func(string) error {
 	var mu sync.Mutex
 	if spec == "list" {

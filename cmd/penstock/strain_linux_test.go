@@ -30,8 +30,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
-// hooked starts a daemon that receives webhooks. The argument line is the bash command that starts the daemon. In it,
-// $0 is the program.
+// hooked starts a daemon that receives webhooks. The last argument is the bash command that starts the daemon. In this
+// command, $0 is the program.
 func hooked(t *testing.T, line string) (d *serving, address string) {
 	t.Helper()
 	d = newDaemon(t, "@yearly")
@@ -45,7 +45,7 @@ func hooked(t *testing.T, line string) (d *serving, address string) {
 	return d, regexp.MustCompile(`address=(\S+)`).FindStringSubmatch(d.out.String())[1]
 }
 
-// delivery is a webhook of one kilobyte, signed with a secret.
+// delivery returns a signed webhook request with a body of one kilobyte.
 func delivery(address, id, secret string) *http.Request {
 	body := fmt.Appendf(nil, `{"id":%q,"type":"v2.contact.updated","data":{"object":{"id":7,"pad":%q}}}`, id, strings.Repeat("a", 940))
 	ts := strconv.FormatInt(time.Now().Unix(), 10)
@@ -62,7 +62,7 @@ func delivery(address, id, secret string) *http.Request {
 
 const hookedSecret = "whsec_of_this_test_alone"
 
-// send posts a delivery and returns the status; 0 if there was no response.
+// send posts a delivery and returns the status of the response, or 0 if there was no response.
 func send(c *http.Client, r *http.Request) int {
 	resp, err := c.Do(r)
 	if err != nil {
@@ -73,8 +73,8 @@ func send(c *http.Client, r *http.Request) int {
 	return resp.StatusCode
 }
 
-// from returns a client that connects from this address of the machine. It opens no more than the given number of
-// connections.
+// from returns a client that connects from the given address of the machine. The client opens at most the given number
+// of connections.
 func from(t *testing.T, ip string, connections int) *http.Client {
 	dial := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}, Timeout: 2 * time.Second}
 	tr := &http.Transport{DialContext: dial.DialContext, MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}
@@ -101,8 +101,8 @@ func cpuOf(t *testing.T, pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// good sends authentic deliveries, one after the other, until stop is closed. It returns how long each delivery took.
-// It fails the test if a delivery is not accepted.
+// good sends authentic deliveries, one after the other, until the channel is closed. It returns how long each delivery
+// took. If a delivery is not accepted, the test fails.
 func good(t *testing.T, address string, stop <-chan struct{}) []time.Duration {
 	c := from(t, "127.0.0.1", 4)
 	var took []time.Duration
@@ -121,9 +121,9 @@ func good(t *testing.T, address string, stop <-chan struct{}) []time.Duration {
 	}
 }
 
-// TestFewDescriptors gives a daemon 64 file descriptors and opens more than a thousand connections to it. The daemon
-// logs that there are too many connections. It still answers the client that was connected before, and still has
-// descriptors to open the database and apply events. After the connections end, new clients are served.
+// TestFewDescriptors lets a daemon have only 64 file descriptors, and opens more than a thousand connections to it.
+// The daemon logs that too many connections are open. It still answers a client that was connected before, and it can
+// still open the database and apply events. When the connections have ended, the daemon serves new clients again.
 func TestFewDescriptors(t *testing.T) {
 	d, address := hooked(t, `ulimit -n 64; exec -a penstock "$0" serve`)
 	c := from(t, "127.0.0.1", 1)
@@ -148,7 +148,7 @@ func TestFewDescriptors(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := os.Stat(filepath.Join(d.dir, "warehouse.duckdb"))
 		return err == nil
-	}, time.Minute, 10*time.Millisecond, "events are applied: %s", d.out)
+	}, time.Minute, 10*time.Millisecond, "events must be applied: %s", d.out)
 	for _, conn := range held {
 		require.NoError(t, conn.Close())
 	}
@@ -174,8 +174,8 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// Two thousand clients send one byte per second: half of them send a header, half a body. Authentic deliveries
-// are still accepted. Slow clients are disconnected although they keep sending.
+// Two thousand clients send one byte per second. Half of them send a header so slowly, and half send a body. Authentic
+// deliveries are still accepted. The daemon disconnects slow clients although they keep sending.
 func TestSlowClients(t *testing.T) {
 	clients := 2000
 	if testing.Short() {
@@ -224,8 +224,8 @@ func TestSlowClients(t *testing.T) {
 	require.Equal(t, 143, code, d.out)
 }
 
-// Forged deliveries arrive as fast as possible. Authentic deliveries are still accepted, and the log has only a
-// few lines.
+// Sixteen clients send forged deliveries as fast as they can. Authentic deliveries are still accepted, and the log has
+// only a few lines about the forged ones.
 func TestForgeries(t *testing.T) {
 	long := 5 * time.Second
 	if testing.Short() {

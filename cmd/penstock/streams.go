@@ -18,7 +18,7 @@ func streamsCmd(a *app) *cobra.Command {
 	var module string
 	cmd := &cobra.Command{
 		Use:   "streams",
-		Short: "list the catalogue: every endpoint, and the table that each readable one fills",
+		Short: "list the catalogue: every endpoint, and the table of each readable endpoint",
 		Long: `Lists the catalogue: every endpoint of both surfaces, and the table that each
 readable one fills. With -c it includes the configuration's overrides and
 additional streams.`,
@@ -37,8 +37,8 @@ additional streams.`,
 	return cmd
 }
 
-// streamsListed returns the built-in catalogue. If configured is true, it returns the streams of the configuration
-// instead, which include the custom streams.
+// streamsListed returns the built-in catalogue. But if the argument is true, it returns the streams of the
+// configuration, which include the user's own streams.
 func streamsListed(a *app, configured bool) ([]config.Stream, error) {
 	if configured {
 		c, err := a.open.LoadDestinations()

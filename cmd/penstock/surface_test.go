@@ -26,19 +26,19 @@ import (
 	boardfacts "github.com/penstock-data/penstock/cmd/internal/serve/facts"
 )
 
-// securityPage is the page that lists the listeners and routes of penstock, and the files and tables that it writes.
+// securityPage is the page that lists penstock's listeners and routes, and the files and tables that penstock writes.
 const securityPage = "../../docs/security.md"
 
-// entry is a row of a table on the page: a name and its protection. A placeholder such as <words> in the name
-// matches one letter or digit and any characters after it, except /.
+// entry is a row of a table on the page: a name, and how it is protected. A placeholder in the name, such as <words>,
+// stands for a text without / that begins with a letter or digit.
 type entry struct {
 	name  string
 	match *regexp.Regexp
-	mode  string // "" if the row has none
-	found bool   // whether the name exists; also true if the row says that the file may be absent
+	mode  string // "" if the row has no mode
+	found bool   // the name exists, or the row says that the file may be absent
 }
 
-// mayBeAbsent marks the rows of files that exist only at times.
+// mayBeAbsent is the text in the rows of files that do not always exist.
 const mayBeAbsent = "may be absent"
 
 var (
@@ -78,8 +78,8 @@ func entriesOf(page, heading string) (all []*entry, err error) {
 	return all, nil
 }
 
-// comparePage returns the differences: names that the page lacks, names on the page that do not exist, and wrong
-// modes.
+// comparePage returns the differences: names that are missing on the page, names on the page that do not exist, and
+// wrong modes.
 func comparePage(entries []*entry, names map[string]string) (wrong []string) {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		e := entryFor(entries, name)
@@ -101,8 +101,8 @@ func comparePage(entries []*entry, names map[string]string) (wrong []string) {
 	return wrong
 }
 
-// entryFor returns the entry that matches a name. If several match, it returns the one with the longest literal
-// text. It returns nil if none matches.
+// entryFor returns the entry that matches a name. If several entries match, it returns the entry with the longest
+// literal text. If no entry matches, it returns nil.
 func entryFor(entries []*entry, name string) (best *entry) {
 	for _, e := range entries {
 		if e.name == name || e.match.MatchString(name) && (best == nil || e.literal() > best.literal()) {
@@ -118,7 +118,7 @@ func entryFor(entries []*entry, name string) (best *entry) {
 func (e *entry) literal() int { return len(blankSpot.ReplaceAllString(e.name, "")) }
 
 // scriptSurface compares a table of the page with the files or objects that exist. Usage: surface files FOLDER
-// HEADING, or surface objects FILE HEADING, where FILE has one name per line.
+// HEADING, or surface objects FILE HEADING. FILE has one name per line.
 func scriptSurface(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: surface files|objects PATH HEADING")
@@ -130,7 +130,7 @@ func scriptSurface(ts *testscript.TestScript, neg bool, args []string) {
 	surfaceIs(ts, args[2], withoutModes(strings.Fields(ts.ReadFile(args[1]))))
 }
 
-// withoutModes returns names without modes.
+// withoutModes returns the names in the form that comparePage needs, without modes.
 func withoutModes(all []string) map[string]string {
 	names := map[string]string{}
 	for _, name := range all {
@@ -167,7 +167,7 @@ func filesBelow(ts *testscript.TestScript, root string) map[string]string {
 		}
 		mode := fmt.Sprintf("%04o", info.Mode().Perm())
 		if info.Mode().Type() == fs.ModeSymlink {
-			mode = "" // the mode of a link means nothing
+			mode = "" // the mode of a link has no effect
 		}
 		names[filepath.ToSlash(rel)] = mode
 		return err
@@ -175,7 +175,7 @@ func filesBelow(ts *testscript.TestScript, root string) map[string]string {
 	return names
 }
 
-// TestSurfaceRoutes compares the table of routes with the muxes of the daemon.
+// TestSurfaceRoutes compares the table of routes with the routes that the daemon has registered.
 func TestSurfaceRoutes(t *testing.T) {
 	page, err := os.ReadFile(securityPage)
 	require.NoError(t, err)
@@ -196,8 +196,8 @@ func TestSurfaceRoutes(t *testing.T) {
 	require.Empty(t, comparePage(entries, names))
 }
 
-// TestSurfaceListeners compares the table of listeners with the places in the code that open a listener. The table
-// names these places. Packages for tests are not searched.
+// TestSurfaceListeners compares the table of listeners with the code. The table must name every source file that opens
+// a listener. The test does not search packages for tests.
 func TestSurfaceListeners(t *testing.T) {
 	page, err := os.ReadFile(securityPage)
 	require.NoError(t, err)
@@ -223,7 +223,7 @@ func TestSurfaceListeners(t *testing.T) {
 	require.Empty(t, comparePage(entries, names))
 }
 
-// TestSurfaceIsCompared checks that comparePage finds an extra entry, a missing entry, and a different mode.
+// TestSurfaceIsCompared checks that comparePage() finds an extra entry, a missing entry, and a wrong mode.
 func TestSurfaceIsCompared(t *testing.T) {
 	const page = "# A\n\n## Files\n\n| file | mode |\n|---|---|\n| `a`, `<name>.db` | `0600` |\n| `b/` | any |\n\n## Next\n| `c` | x |\n"
 	entries := func() []*entry {
@@ -243,7 +243,7 @@ func TestSurfaceIsCompared(t *testing.T) {
 	require.ErrorContains(t, err, "no heading")
 }
 
-// scriptDeliver posts signed deliveries of a source to a socket. Usage: deliver SOCKET SOURCE SECRET.
+// scriptDeliver posts signed deliveries for a source to a socket. Usage: deliver SOCKET SOURCE SECRET.
 func scriptDeliver(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 3 {
 		ts.Fatalf("usage: deliver SOCKET SOURCE SECRET")

@@ -27,7 +27,7 @@ func syncCmd(a *app) *cobra.Command {
 		Use:   "sync [PIPELINE]",
 		Short: "run a pipeline once, now",
 		Long: `Runs a pipeline once, now: reads its streams and loads what has changed. It can be
-stopped at any time and started again; committed data stays.
+stopped at any time and started again. Committed data stays.
 
 Exit codes: 0 complete, 1 failed, 2 the command line or the configuration is
 wrong, 75 partial or put off (run again later), 130 and 143 stopped by a signal.`,
@@ -54,7 +54,7 @@ func (a *app) executor(c *config.Config) *execute.Executor {
 	return &execute.Executor{Open: &a.open, Redactor: a.redactor, Messages: a.err, ByteBudget: a.byteBudget}
 }
 
-// sync makes one run of the pipeline that args name, and prints its result.
+// sync makes one run of the pipeline that the arguments name, and prints the result of the run.
 func (a *app) sync(ctx context.Context, args []string, f syncFlags) error {
 	c, p, err := a.open.LoadPipeline(args)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *app) sync(ctx context.Context, args []string, f syncFlags) error {
 	return a.conclude(result.Report)
 }
 
-// conclude prints a run's report and returns the verb's exit code.
+// conclude prints the report of a run, and returns the exit code of the command.
 func (a *app) conclude(r pipeline.Report) error {
 	switch {
 	case a.json:
@@ -87,7 +87,7 @@ func (a *app) conclude(r pipeline.Report) error {
 	return failure.Exit(r.ExitCode())
 }
 
-// summaryOptions returns how a run is summarized, as the global flags say.
+// summaryOptions returns the options for the summary of a run, according to the global flags.
 func (a *app) summaryOptions() render.SummaryOptions {
 	o := render.SummaryOptions{Verbose: a.verbose}
 	if a.open.File != defaultConfig {
@@ -96,7 +96,7 @@ func (a *app) summaryOptions() render.SummaryOptions {
 	return o
 }
 
-// showProgress shows the progress of a run on the terminal, as the global flags say.
+// showProgress shows the progress of a run on the terminal, according to the global flags.
 func (a *app) showProgress(r *open.Run) (event func(pipeline.Event), done func()) {
 	o := render.ProgressOptions{
 		Total: len(r.Streams), Log: a.log, Silent: a.noProgress || a.quiet,

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/render"
 )
 
-// syncSources makes one run over the sources of a pipeline that match the patterns in only, and prints the result of
-// each.
+// syncSources makes one run over those sources of a pipeline that match the patterns, and prints the result of each
+// source.
 func (a *app) syncSources(ctx context.Context, r execute.Run, only []string) (err error) {
 	if r.Sources, err = r.Conf.Pick(r.Pipeline, only); err != nil {
 		return err

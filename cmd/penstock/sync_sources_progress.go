@@ -17,14 +17,14 @@ type sourcesShown struct {
 	silent bool
 
 	mu             sync.Mutex
-	total, over    int // number of all sources, and of those that have ended
+	total, over    int // number of all sources, and number of sources that have ended
 	short          int // number of sources that have ended, but are not complete
 	rows, requests int
 
-	stop func() // ends the reports; nil before begin
+	stop func() // ends the reports; nil before begin() is called
 }
 
-// begin starts to report a run over total sources, until close.
+// begin starts to report the progress of a run over the given number of sources. The reports end with close().
 func (s *sourcesShown) begin(total int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *sourcesShown) event(e pipeline.Event) {
 	s.requests += e.Requests
 }
 
-// ended notes the end of a source.
+// ended counts a source that has ended.
 func (s *sourcesShown) ended(o fleet.Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

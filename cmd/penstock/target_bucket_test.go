@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// bucketTarget is a bucket of an S3 server in this process. The bucket stays when a process that writes to it is
-// killed.
+// bucketTarget is a bucket of an S3 server in this process. So if a test kills a process that writes to the bucket,
+// the bucket stays.
 type bucketTarget struct {
 	dir    string // folder for objects that are read from the bucket
 	server *httptest.Server
@@ -29,7 +29,7 @@ type bucketTarget struct {
 	kept   map[string]keptObject
 }
 
-// bucketState is the content of the server. Each reset makes a new one. Late requests of a killed process go to the
+// bucketState is the content of the server. Each reset makes new content. Late requests of a killed process go to the
 // old content, and do not change the new content.
 type bucketState struct {
 	backend *s3mem.Backend
@@ -108,8 +108,8 @@ func (b *bucketTarget) read(key string) ([]byte, error) {
 	return io.ReadAll(o.Contents)
 }
 
-// files returns the files of a stream's current generation, by table. It finds them in the newest manifest in the
-// folder.
+// files returns the files of a stream's current generation, by table. The newest manifest in the stream's folder names
+// these files.
 func (b *bucketTarget) files(t *testing.T, folder string) (map[string][]string, error) {
 	t.Helper()
 	manifests := b.keys(t, folder+"/manifest-")
@@ -147,8 +147,8 @@ func (b *bucketTarget) files(t *testing.T, folder string) (map[string][]string, 
 	return out, nil
 }
 
-// local downloads objects as files and returns a list for read_parquet. Objects never change, so a file that
-// exists is not downloaded again.
+// local downloads objects as files, and returns SQL that reads these files. Objects never change, so an object that is
+// already a file is not downloaded again.
 func (b *bucketTarget) local(keys []string) (string, error) {
 	var names []string
 	for _, key := range keys {

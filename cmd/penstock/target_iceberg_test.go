@@ -25,13 +25,13 @@ func moreTargets() map[string]func(*testing.T) target {
 	}
 }
 
-// icebergTarget is a folder with the warehouse and its catalog. It is saved and restored like a folder of Parquet
-// files.
+// icebergTarget is a folder with the warehouse and its catalog. The folder is saved and restored like a folder of
+// Parquet files.
 type icebergTarget struct{ parquetTarget }
 
 func (i icebergTarget) url() string { return "iceberg:" + i.root() }
 
-// tables returns the location of each table's metadata, from one query of the catalog.
+// tables returns for each table the location of its metadata. It gets the locations with one query of the catalog.
 func (i icebergTarget) tables(ctx context.Context) (map[string]string, error) {
 	name := filepath.Join(i.root(), "catalog.db")
 	if _, err := os.Stat(name); err != nil {
@@ -72,7 +72,7 @@ func (i icebergTarget) files(ctx context.Context, at string) ([]string, error) {
 	return out, err
 }
 
-// columns returns the columns of a table in DuckDB's SQL.
+// columns returns the columns of a table, with their types, in DuckDB's SQL.
 func (i icebergTarget) columns(t *testing.T, at string) string {
 	t.Helper()
 	table, err := table.NewFromLocation(t.Context(), nil, at, iceio.LoadFSFunc(nil, at), nil)
@@ -123,8 +123,8 @@ func (i icebergTarget) watch(t *testing.T) (look func(glancer) (int64, error), d
 	return i.watchOf(t, "")
 }
 
-// watchOf queries the catalog once, and reads the files of the tables' metadata. The SQL condition where selects among
-// these files.
+// watchOf queries the catalog once for each look, and reads the files that the metadata of the tables names. The
+// argument where is an SQL condition: it selects rows of these files.
 func (i icebergTarget) watchOf(t *testing.T, where string) (look func(glancer) (int64, error), done func()) {
 	db := openMemory(t)
 	return func(see glancer) (int64, error) {

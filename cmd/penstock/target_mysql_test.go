@@ -42,8 +42,8 @@ func (m mysqlTarget) reset(_ *testing.T, kept bool) {
 	}
 }
 
-// open copies all tables into memory of DuckDB. The columns get the types that MySQL has declared for them. Columns
-// with lists get the recorded type.
+// open copies all tables into a DuckDB in memory. The columns get the types that MySQL has declared for them. Columns
+// with lists get the type that penstock has recorded for them.
 func (m mysqlTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	to := openMemory(t)
@@ -98,8 +98,8 @@ func (m mysqlTarget) lists(t *testing.T, from *sql.DB) map[string]string {
 	return lists
 }
 
-// engineTypeOfMySQL returns DuckDB's name of the MySQL type typ. If elem is not "", it returns DuckDB's name of a list
-// of elem instead.
+// engineTypeOfMySQL returns DuckDB's name of a MySQL type. If elem is not "", the column is a list: the result is then
+// DuckDB's name of the list with elements of the type elem.
 func engineTypeOfMySQL(typ, elem string) string {
 	if elem != "" {
 		return strings.NewReplacer("int64", "BIGINT", "float64", "DOUBLE", "bool", "BOOLEAN", "timestamp", "TIMESTAMPTZ", "text", "VARCHAR", "json", "VARCHAR").Replace(elem) + "[]"
@@ -116,7 +116,7 @@ func (m mysqlTarget) connect() *sql.DB {
 	return db
 }
 
-// watch reads the database at any time. It translates statements into MySQL's dialect.
+// watch implements [target]. It translates statements into MySQL's dialect.
 func (m mysqlTarget) watch(*testing.T) (look func(glancer) (int64, error), done func()) {
 	dialect := strings.NewReplacer("TIMESTAMPTZ '", "TIMESTAMP '", "+00'", "'", "AS varchar", "AS char",
 		"string_agg(", "group_concat(", ", chr(10))", ` SEPARATOR '\n')`)

@@ -68,7 +68,7 @@ func (p postgresTarget) connect(t *testing.T) *pgx.Conn {
 	return c
 }
 
-// open copies every table into memory of DuckDB, as text, and gives its columns the corresponding types.
+// open copies every table as text into a DuckDB in memory, and converts the columns to the corresponding types.
 func (p postgresTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	c := p.connect(t)
@@ -82,7 +82,7 @@ func (p postgresTarget) open(t *testing.T) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// tables returns the columns of each table with their Postgres types.
+// tables returns the columns of each table, with the Postgres types of the columns.
 func (p postgresTarget) tables(t *testing.T, c *pgx.Conn) map[string][][2]string {
 	t.Helper()
 	rs, err := c.Query(t.Context(), `SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_class c
@@ -149,7 +149,7 @@ func engineType(t *testing.T, typ string) string {
 	return to
 }
 
-// watch runs single statements, as a dashboard does.
+// watch implements [target]. It runs single statements, as a dashboard does.
 func (p postgresTarget) watch(*testing.T) (look func(glancer) (int64, error), done func()) {
 	var c *pgx.Conn
 	closed := func() {
@@ -171,8 +171,8 @@ func (p postgresTarget) watch(*testing.T) (look func(glancer) (int64, error), do
 }
 
 // copyBack measures how long the server takes to COPY the loaded rows from a binary file into logged tables with the
-// same columns. The result bare is the time without indexes. The result keyed is the time with the keys and indexes of
-// the loaded tables. The server creates them after the rows, because that is fastest.
+// same columns. It returns two times: first the time without indexes, then the time with the keys and indexes of the
+// loaded tables. The server creates the indexes after it has copied the rows, because that is fastest.
 func (p postgresTarget) copyBack(t *testing.T) (bare, keyed float64) {
 	t.Helper()
 	c := p.connect(t)

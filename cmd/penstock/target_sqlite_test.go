@@ -24,7 +24,7 @@ func (s sqliteTarget) path() string { return filepath.Join(s.dir, "warehouse.db"
 func (s sqliteTarget) url() string  { return "sqlite:" + s.path() }
 
 func (s sqliteTarget) keep(t *testing.T) {
-	require.NoFileExists(t, s.path()+"-wal", "closing merges the log into the file")
+	require.NoFileExists(t, s.path()+"-wal", "sync must merge the write-ahead log into the file when it closes the file")
 	copyFile(t, s.path(), s.path()+".kept")
 }
 
@@ -43,7 +43,7 @@ func (s sqliteTarget) connect() (*sql.DB, error) {
 	return sql.Open("sqlite", "file:"+s.path()+"?mode=ro&_pragma=busy_timeout(10000)")
 }
 
-// open copies all tables into memory of DuckDB. The columns get the types that SQLite has declared for them.
+// open copies all tables into a DuckDB in memory. The columns get the types that SQLite has declared for them.
 func (s sqliteTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	to := openMemory(t)
@@ -81,8 +81,8 @@ func tablesOfSQLite(t *testing.T, from *sql.DB) map[string][]column {
 	return tables
 }
 
-// copyTexts copies a table through a JSON file in which all values are text. The parameter cast is a format for the SQL
-// with which the database converts a column to text.
+// copyTexts copies a table through a JSON file in which all values are text. The parameter cast is a format for SQL:
+// with this SQL, the database converts a column to text.
 func copyTexts(t *testing.T, from, to *sql.DB, table string, columns []column, cast string) {
 	t.Helper()
 	var read, texts, casts, defs []string

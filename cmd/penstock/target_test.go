@@ -16,16 +16,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// target is a kind of warehouse for testing whole syncs. The test can save and restore its content, and read it
-// without our code, as an analyst would.
+// target is a kind of warehouse for tests of whole syncs. A test can save and restore the content of the warehouse,
+// and can read the content without our code, as an analyst would.
 type target interface {
-	url() string                   // as in pipelines.yaml
+	url() string                   // the URL for pipelines.yaml
 	keep(t *testing.T)             // saves the current content
 	reset(t *testing.T, kept bool) // restores the saved content, or empties the warehouse
-	open(t *testing.T) *warehouse  // all content, as tables of DuckDB
+	open(t *testing.T) *warehouse  // returns all content, as tables of DuckDB
 
-	// watch returns a reader that runs during the sync. The function look returns how many rows the glancer saw, or 0
-	// if there was nothing to read.
+	// watch returns functions for a reader that runs during the sync. look() calls a glancer once, and returns how many
+	// rows the glancer saw, or 0 if there was nothing to read. done() ends the reader.
 	watch(t *testing.T) (look func(glancer) (rows int64, err error), done func())
 }
 
@@ -45,8 +45,8 @@ func onEach(t *testing.T, f func(t *testing.T, to target)) {
 	}
 }
 
-// family lists tables, some with a child table, that readers check during a sync. At any time, each key occurs
-// once, and a child row has the version of its parent row. // Invariants 1, 7
+// family lists the tables that readers check during a sync. Some of them have a child table. At any time, each key
+// occurs once, and a child row has the same version as its parent row. // Invariants 1, 7
 var family = []struct{ root, child string }{
 	{"sales_invoices", "sales_invoices__items"},
 	{"v2_contacts", ""},
@@ -64,13 +64,13 @@ func broken(root, child string) string {
 		SELECT 1 FROM %s p WHERE p.id = c._penstock_parent AND p._penstock_hash = c._penstock_hash))`, keys, child, root)
 }
 
-// glancer reads tables with single statements, each in one snapshot, and returns the number of rows. The function ask
-// runs a query. The function name returns the name that this query must use for a table whose root table is root, or ""
-// if the table does not exist yet.
+// glancer reads tables with single statements, each in one snapshot, and returns the number of rows. It runs a query
+// with ask(). In the query, a table has the name that name() returns for the table and its root table. If name()
+// returns "", the table does not exist yet.
 type glancer func(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error)
 
-// glance is a glancer that reads each pair of tables in family once. It returns an error if it sees half a
-// commit. A table that cannot be read at the moment counts as empty.
+// glance is a glancer that reads each pair of tables in the variable family once. If it sees half a commit, it returns
+// an error. A table that cannot be read at the moment counts as empty.
 func glance(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error) {
 	for _, f := range family {
 		root, child := name(f.root, f.root), ""
@@ -83,14 +83,14 @@ func glance(name func(root, table string) string, ask func(query string, to ...a
 			continue
 		}
 		if half != 0 {
-			return rows, fmt.Errorf("%d rows of %s are half a commit", half, f.root)
+			return rows, fmt.Errorf("%d rows of %s show that only half a commit is visible", half, f.root)
 		}
 		rows += n
 	}
 	return rows, nil
 }
 
-// asNamed is the name function of a warehouse whose tables have plain names.
+// asNamed is the function name() for a warehouse in which queries use the plain names of tables.
 func asNamed(_, table string) string { return table }
 
 type duckTarget struct{ dir string }
@@ -113,7 +113,7 @@ func (d duckTarget) reset(t *testing.T, kept bool) {
 
 func (d duckTarget) open(t *testing.T) *warehouse { return openWarehouse(t, d.path()) }
 
-// watch reads the file whenever no commit has locked it.
+// watch implements [target]. It reads the file whenever no commit has locked the file.
 func (d duckTarget) watch(*testing.T) (look func(glancer) (int64, error), done func()) {
 	return func(see glancer) (int64, error) {
 		db, err := sql.Open("duckdb", d.path()+"?access_mode=READ_ONLY")
@@ -175,7 +175,7 @@ func copyTree(t *testing.T, from, to string) {
 	}))
 }
 
-// open loads each folder of files into a table of DuckDB, with `read_parquet`.
+// open loads the files of each folder into a table of DuckDB, with read_parquet.
 func (p parquetTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	db := openMemory(t)
@@ -194,11 +194,11 @@ func (p parquetTarget) open(t *testing.T) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// watch reads the files of the generation to which `current` points.
+// watch implements [target]. It reads the files of the generation to which the link current points.
 func (p parquetTarget) watch(t *testing.T) (look func(glancer) (int64, error), done func()) {
 	db := openMemory(t)
 	return func(see glancer) (int64, error) {
-		current := map[string]string{} // generation by stream: all tables of a stream must be read from the same generation
+		current := map[string]string{} // generation by stream, because all tables of a stream must be read from the same generation
 		name := func(root, table string) string {
 			if current[root] == "" {
 				real, err := filepath.EvalSymlinks(filepath.Join(p.root(), strings.Replace(root, "_", ".", 1), "current"))
@@ -213,7 +213,7 @@ func (p parquetTarget) watch(t *testing.T) (look func(glancer) (int64, error), d
 	}, func() { _ = db.Close() }
 }
 
-// openMemory opens an empty DuckDB, to read other data with.
+// openMemory opens an empty DuckDB in memory, which a test uses to read other data.
 func openMemory(t *testing.T) *sql.DB {
 	t.Helper()
 	db, err := sql.Open("duckdb", "")

@@ -6,5 +6,7 @@ import "github.com/rogpeppe/go-internal/testscript"
 
 func mayMount() bool { return false }
 
-// scriptTmpfs fails, because on this system the tests cannot mount a small disk.
-func scriptTmpfs(ts *testscript.TestScript, _ bool, _ []string) { ts.Fatalf("no small disks here") }
+// scriptTmpfs fails, because the tests cannot mount a small disk on this system.
+func scriptTmpfs(ts *testscript.TestScript, _ bool, _ []string) {
+	ts.Fatalf("tests cannot mount a small disk on this system")
+}

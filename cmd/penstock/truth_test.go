@@ -22,7 +22,7 @@ import (
 // into DuckDB's memory.
 type warehouse struct {
 	db      *sql.DB
-	tables  map[string][]column  // columns by table, without their JSON pointers; stored here because it is slow to list them
+	tables  map[string][]column  // columns by table, without JSON pointers; they are read only once, because listing them is slow
 	sources map[[2]string]source // by table and column, from _penstock_schema
 }
 
@@ -43,7 +43,7 @@ func openWarehouse(t *testing.T, path string) *warehouse {
 	return newWarehouse(t, db)
 }
 
-// newWarehouse reads DuckDB's catalog, and from _penstock_schema the source field of each column.
+// newWarehouse reads the columns from DuckDB's catalog, and the source field of each column from _penstock_schema.
 func newWarehouse(t *testing.T, db *sql.DB) *warehouse {
 	t.Helper()
 	w := &warehouse{db: db, tables: map[string][]column{}, sources: map[[2]string]source{}}
@@ -91,8 +91,8 @@ func (w *warehouse) count(t *testing.T, query string) int64 {
 
 func (w *warehouse) exists(table string) bool { return len(w.tables[table]) > 0 }
 
-// facts has the cells of one row, except nulls. The key is the JSON pointer of the source field. Equal values are
-// equal strings.
+// facts has the cells of one row as texts, without nulls. The key of a cell is the JSON pointer of the source field.
+// Equal values have equal texts.
 type facts map[string]string
 
 func (f facts) String() string {
@@ -106,7 +106,7 @@ func (f facts) String() string {
 
 type column struct{ name, typ, pointer string }
 
-// columns returns the columns of table whose values come from the source.
+// columns returns those columns of a table whose values come from the source.
 func (w *warehouse) columns(t *testing.T, table string) []column {
 	t.Helper()
 	var cs []column
@@ -125,7 +125,7 @@ func (w *warehouse) columns(t *testing.T, table string) []column {
 	return cs
 }
 
-// cast returns the SQL that converts c to text exactly.
+// cast returns SQL that converts the column to text without any loss.
 func (c column) cast() string {
 	q := quote(c.name)
 	switch {
@@ -139,7 +139,7 @@ func (c column) cast() string {
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// rows returns the rows of table that are not deleted, and for each row the value of the SQL expression key.
+// rows returns the rows of a table that are not deleted, and for each row the value of an SQL expression.
 func (w *warehouse) rows(t *testing.T, table, key string) ([]facts, []string) {
 	t.Helper()
 	cs := w.columns(t, table)
@@ -205,7 +205,7 @@ func (c column) stored(t *testing.T, v string) string {
 	return strings.ToLower(c.typ) + " " + v
 }
 
-// wanted returns the string that facts should have for v, a value of the source, in a column of c's type.
+// wanted returns the text that facts should have for a value of the source in a column like c.
 func (c column) wanted(t *testing.T, v any, raw string) string {
 	t.Helper()
 	if c.typ == "JSON" {
@@ -247,8 +247,8 @@ func (c column) wanted(t *testing.T, v any, raw string) string {
 	return strings.ToLower(c.typ) + " " + text
 }
 
-// truth compares a stream's table, value by value, with the records that the source has, and its child tables
-// with the nested data.
+// truth compares a stream's table and its child tables with the records of the source and their nested data, value by
+// value.
 func (w *warehouse) truth(t *testing.T, stream, table string, records []json.RawMessage) (differences []string) {
 	t.Helper()
 	if !w.exists(table) {
@@ -281,7 +281,7 @@ type expected struct {
 	lost []string
 }
 
-// tables returns root and its child tables.
+// tables returns the names of a root table and its child tables.
 func (e *expected) tables(root string) []string {
 	names := []string{root}
 	for name := range e.w.tables {
@@ -349,7 +349,7 @@ func (e *expected) walk(root, table, pointer string, v any, f facts) {
 		e.children(table, pointer, v)
 	case nil:
 	default:
-		e.lost = append(e.lost, fmt.Sprintf("%s%s: no column holds %v", table, pointer, v))
+		e.lost = append(e.lost, fmt.Sprintf("%s%s: no column has the value %v", table, pointer, v))
 	}
 }
 
@@ -359,7 +359,7 @@ func (e *expected) children(table, pointer string, items []any) {
 	}
 	child, ok := e.childTable(table, pointer)
 	if !ok {
-		e.lost = append(e.lost, fmt.Sprintf("%s%s: no child table holds its %d elements", table, pointer, len(items)))
+		e.lost = append(e.lost, fmt.Sprintf("%s%s: no child table has its %d elements", table, pointer, len(items)))
 		return
 	}
 	for _, it := range items {
@@ -410,7 +410,7 @@ func difference(table string, want, got []string) []string {
 	}
 	slices.Sort(missing)
 	slices.Sort(extra)
-	out := []string{fmt.Sprintf("%s: %d rows wanted, %d there: %d missing, %d extra", table, len(want), len(got), len(missing), len(extra))}
+	out := []string{fmt.Sprintf("%s: want %d rows, got %d: %d missing, %d extra", table, len(want), len(got), len(missing), len(extra))}
 	for i := range min(1, max(len(missing), len(extra))) {
 		if i < len(missing) {
 			out = append(out, "  missing:\n"+missing[i])
@@ -422,7 +422,7 @@ func difference(table string, want, got []string) []string {
 	return out
 }
 
-// member is a JSON object whose members are in their original order, with duplicates.
+// member is a JSON object. Its members are in their original order, and may include duplicates.
 type member []struct {
 	name  string
 	value any

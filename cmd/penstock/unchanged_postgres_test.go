@@ -17,7 +17,8 @@ import (
 )
 
 // TestUnchangedRunIsCheap: if no record has changed, a run needs few statements, few commits and little WAL in
-// Postgres. It still loads rows again that a user has deleted by hand. The short form has few streams.
+// Postgres. If a user has deleted or changed rows by hand, the run still loads these rows again. The short form has
+// few streams.
 func TestUnchangedRunIsCheap(t *testing.T) {
 	if os.Getenv(pgtest.Env) != "" {
 		t.Skip("counting statements needs a server that only this test uses")
@@ -28,7 +29,7 @@ func TestUnchangedRunIsCheap(t *testing.T) {
 
 	require.Zero(t, count(t, c, "SELECT coalesce(sum(written + deleted), 0)::int FROM _penstock_certificates WHERE run = (SELECT max(run) FROM _penstock_runs)"))
 	require.Equal(t, count(t, c, "SELECT count(DISTINCT stream)::int FROM _penstock_certificates"),
-		count(t, c, "SELECT count(DISTINCT stream)::int FROM _penstock_certificates WHERE run = (SELECT max(run) FROM _penstock_runs)"), "each stream has a certificate of the run")
+		count(t, c, "SELECT count(DISTINCT stream)::int FROM _penstock_certificates WHERE run = (SELECT max(run) FROM _penstock_runs)"), "each stream must have a certificate of the run")
 	execute := func(sql string) {
 		t.Helper()
 		_, err := c.Exec(t.Context(), sql)
@@ -51,9 +52,9 @@ type serverWork struct {
 	took                     time.Duration
 }
 
-// bounded fails if the runs made the server do too much. The runs began at the same time, and no record had changed.
-// A settlement waits at most five seconds, so a longer run has more settlements. Therefore the bound of statements
-// grows with the number of settlements. It does not grow with the number of streams. The bounds are less than twice
+// bounded fails the test if the server did too much work for the runs. The runs began at the same time, and no record
+// had changed. A settlement waits at most five seconds, so a longer run has more settlements. Therefore the limit of
+// statements grows with the number of settlements, but not with the number of streams. The limits are less than twice
 // what the runs need: 24 statements for a run and 7 for a settlement, 4 commits in a short run, and 650 bytes of WAL
 // for each stream.
 func (w serverWork) bounded(t *testing.T, runs, streams int) {
@@ -65,8 +66,8 @@ func (w serverWork) bounded(t *testing.T, runs, streams int) {
 	require.LessOrEqual(t, w.wal, streams*perStream+w.commits*perCommit)
 }
 
-// unchangedStreams returns the patterns of the streams of the tests. The short form has streams that are read twice,
-// parents with child streams, an incremental stream, and streams with rejects.
+// unchangedStreams returns the patterns of the streams that the tests read. In the short form, these include streams
+// that are read twice, parents with child streams, an incremental stream, and streams with rejects.
 func unchangedStreams() string {
 	if testing.Short() {
 		return `["crm.*", "v2.*", "hr.leave_types", "sales.invoices", "sales.invoice"]`

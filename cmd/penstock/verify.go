@@ -64,7 +64,7 @@ found but not everything could be compared.`,
 	return cmd
 }
 
-// verifyPipeline compares a pipeline's streams with what its destinations have.
+// verifyPipeline compares the records of a pipeline's streams with the rows in its destinations.
 func verifyPipeline(ctx context.Context, a *app, c *config.Config, p config.Pipeline, f verifyFlags) (verify.Report, error) {
 	var none verify.Report
 	r, err := a.open.Pipeline(ctx, c, p, f.streams, false)

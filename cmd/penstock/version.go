@@ -15,7 +15,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/render"
 )
 
-// engines are the modules whose version decides the format of files and tables, with the names that are printed.
+// engines are the modules whose versions determine the format of files and tables. The value is the name that is
+// printed.
 var engines = map[string]string{
 	"github.com/duckdb/duckdb-go/v2":     "duckdb",
 	"github.com/apache/arrow-go/v18":     "arrow",
@@ -26,7 +27,7 @@ var engines = map[string]string{
 type versionInfo struct {
 	Version string            `json:"version"`
 	Commit  string            `json:"commit,omitempty"`
-	Date    string            `json:"date,omitempty"` // date of the commit; a date of the build would make two builds of a commit differ
+	Date    string            `json:"date,omitempty"` // date of the commit and not of the build, so that two builds of the same commit are equal
 	Go      string            `json:"go"`
 	OS      string            `json:"os"`
 	Arch    string            `json:"arch"`
@@ -39,7 +40,7 @@ func versionCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "print the versions of penstock and its engines, and what this build supports",
-		Long: `Prints the version of penstock and the commit it was built from, the versions of its
+		Long: `Prints the version of penstock and the commit that it was built from, the versions of its
 engines, and the destinations that this build supports.`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -84,12 +85,13 @@ func versionNow() versionInfo {
 	return v
 }
 
-// commitLength is the number of commit digits in a pseudo-version.
+// commitLength is the number of digits that a pseudo-version has of the commit's hash.
 const commitLength = 12
 
-// versionOf reads the version, the commit and its date from the build information. The information of a build in a
-// clone contains the commit. That of a build by `go install …@version` contains only the version. A pseudo-version
-// contains the commit and its date, and a tag contains neither.
+// versionOf reads the version, the commit and the date of the commit from the build information. If the program was
+// built in a clone of the repository, the information contains the commit. If it was built by `go install …@version`,
+// the information contains only the version. A version that is a pseudo-version contains the commit and its date. A
+// version that is a tag contains neither.
 func versionOf(info *debug.BuildInfo) versionInfo {
 	v := versionInfo{Version: "(devel)", Go: runtime.Version(), OS: runtime.GOOS, Arch: runtime.GOARCH, Tags: []string{}, Engines: map[string]string{}, Places: []string{}}
 	if info.Main.Version != "" {

@@ -41,7 +41,7 @@ penstock are replaced, anything else with the same name is not changed.`,
 type viewLine struct {
 	Name  string   `json:"name"`
 	Title string   `json:"title"`
-	State string   `json:"state"` // possible, made, lacking (a table is missing) or taken (another object has the name)
+	State string   `json:"state"` // possible, made, lacking (a table is missing) or taken (another table or view already has the name)
 	Lacks []string `json:"lacks,omitempty"`
 	SQL   string   `json:"sql,omitempty"`
 }
@@ -92,7 +92,7 @@ func printViews(ctx context.Context, a *app, d *open.Reader, apply bool) error {
 	return nil
 }
 
-// makeView creates a view and returns its state.
+// makeView creates a view, and returns the state of the view for the output.
 func makeView(ctx context.Context, v load.Viewer, line viewLine) (string, error) {
 	err := v.View(ctx, line.Name, line.SQL)
 	switch {

@@ -61,8 +61,8 @@ the captured deliveries become events. A scheme in pipelines.yaml takes preceden
 	return cmd
 }
 
-// learning returns the source that args select, whose scheme is to be learned. It returns an error if no source
-// or several sources match, or if the scheme is configured.
+// learning returns the source that the arguments select. It returns an error if no source or several sources match, or
+// if the scheme of the source is configured, so that nothing is to be learned.
 func learning(c *config.Config, args []string) (config.Source, error) {
 	var all []config.Source
 	var names []string
@@ -91,12 +91,12 @@ type learnReport struct {
 	Bodies   int    `json:"bodies"`   // number of distinct bodies
 	Tried    int    `json:"tried"`    // number of schemes that were tried
 	Secret   string `json:"secret"`   // label of the secret with which the platform signs
-	Timed    bool   `json:"timed"`    // whether a time is part of what is signed
-	Replays  string `json:"replays"`  // the protection against replays
+	Timed    bool   `json:"timed"`    // a time is part of the signed content
+	Replays  string `json:"replays"`  // how replayed deliveries are recognized, in words
 	Late     int    `json:"late"`     // number of deliveries that arrived later than the scheme's time window allows
 	Scheme   string `json:"scheme"`   // as YAML
-	Pinned   string `json:"pinned"`   // where the scheme is stored
-	Events   *int   `json:"events"`   // number of events made from the deliveries; null if serve makes them
+	Pinned   string `json:"pinned"`   // where the learned scheme is stored
+	Events   *int   `json:"events"`   // number of events that were made from the deliveries; null if serve makes the events
 }
 
 // learnScheme finds the scheme, prints it, and stores it after confirmation.
@@ -131,7 +131,7 @@ func learnScheme(ctx context.Context, a *app, c *config.Config, s config.Source,
 		found.Scheme.YAML(), daemon.PinLocation(c, s.Name), events})
 }
 
-// storeScheme stores the scheme learned for a source. It replaces the previous scheme.
+// storeScheme stores the learned scheme of a source. It replaces a scheme that was learned before.
 func storeScheme(ctx context.Context, a *app, c *config.Config, source string, text []byte) error {
 	notes := a.open.State(c).Notes()
 	was, err := notes.Note(ctx, daemon.PinName(source))
@@ -141,7 +141,7 @@ func storeScheme(ctx context.Context, a *app, c *config.Config, source string, t
 	return notes.SetNote(ctx, daemon.PinName(source), was, text)
 }
 
-// capturedSamples returns the captured deliveries, except those with the ordinals in without.
+// capturedSamples returns the captured deliveries, except those that the user has excluded by their ordinals.
 func capturedSamples(ctx context.Context, a *app, c *config.Config, s config.Source, without []int64) ([]signature.Sample, []state.Event, error) {
 	none := failure.Hinted(fmt.Errorf("learn %s: nothing was captured in the last 24 hours", s.Name),
 		"let the platform deliver to /webhooks/"+s.Name+" while `penstock serve` runs; three events are enough")
@@ -169,7 +169,8 @@ func capturedSamples(ctx context.Context, a *app, c *config.Config, s config.Sou
 	return samples, kept, nil
 }
 
-// unlearned returns the error that says why nothing was learned. The hint names the usual causes.
+// unlearned returns the error for the user if nothing was learned. The error says why, and the hint names the usual
+// causes.
 func unlearned(s config.Source, f signature.Finding, captures []state.Event, why error) error {
 	err := fmt.Errorf("learn %s: %w", s.Name, why)
 	switch {
@@ -196,7 +197,7 @@ func unlearned(s config.Source, f signature.Finding, captures []state.Event, why
   the platform signs in a way that penstock does not know: configure it with a scheme block or a public_key`)
 }
 
-// pinText returns a learned scheme as YAML. The same text is stored, and can be pasted into the configuration.
+// pinText returns a learned scheme as YAML. This text is stored. The user can also paste it into the configuration.
 func pinText(source string, f signature.Finding, now time.Time) string {
 	return fmt.Sprintf("# how deliveries of %s are signed, learned from %s on %s\nscheme:\n%s",
 		source, render.Plural(f.Judged, "webhook"), now.UTC().Format(time.DateOnly), indented(f.Scheme.YAML()))
@@ -223,8 +224,8 @@ func indented(text string) string {
 	return "  " + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", "\n  ") + "\n"
 }
 
-// adoptNow turns the captured deliveries into events, and returns their number. It returns nil if a running serve
-// has the inbox, because serve then makes the events.
+// adoptNow turns the captured deliveries into events, and returns the number of events. If serve is running and has
+// the inbox open, adoptNow returns nil, because then serve makes the events.
 func adoptNow(ctx context.Context, a *app, c *config.Config, source string) (*int, error) {
 	inbox, err := a.open.State(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {

@@ -103,8 +103,8 @@ func (c *classroom) events() (ids []string) {
 	return ids
 }
 
-// Deliveries that arrive before the scheme is known are stored but not applied. Once the scheme is learned, they
-// become events while the receiver runs.
+// Deliveries that arrive before the scheme is known are stored but not applied. When the scheme is learned, they
+// become events, and the receiver need not be restarted.
 func TestWebhooksLearnWhileServing(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	for i := range 4 {
@@ -127,7 +127,7 @@ func TestWebhooksLearnWhileServing(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(stdout), &got))
 	require.Equal(t, 4, got.Judged)
 	require.True(t, got.Timed)
-	require.Nil(t, got.Events, "the receiver has the inbox")
+	require.Nil(t, got.Events, "the receiver has the inbox open")
 	require.NotContains(t, stdout+stderr, "hush")
 
 	c.recv.Update(t.Context())
@@ -154,7 +154,7 @@ func TestWebhooksLearnAlone(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"evt_0", "evt_1", "evt_2"}, c.events())
 
-	// The printed scheme is pasted into the configuration, where it takes precedence over the stored scheme.
+	// Now the printed scheme is pasted into the configuration. There it takes precedence over the stored scheme.
 	_, block, found := strings.Cut(stdout, "scheme:\n")
 	require.True(t, found)
 	block, _, _ = strings.Cut(block, "# stored")
@@ -207,7 +207,7 @@ func TestWebhooksLearnFindsNothing(t *testing.T) {
 	require.Contains(t, stderr, "no source")
 }
 
-// If a learned scheme is invalid, a new receiver fails with an error that has its position.
+// If the stored scheme is invalid, a new receiver fails with an error. The error names the position of the fault.
 func TestWebhooksSpoiledPin(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	require.NoError(t, spoilPin(t, c.path("state"), []byte("scheme: {content: [method]}\n")))
@@ -217,11 +217,11 @@ func TestWebhooksSpoiledPin(t *testing.T) {
 	require.ErrorContains(t, err, "main.yaml:1:19: the learned scheme content does not include the body")
 	c.recv.Update(t.Context())
 	c.recv.Update(t.Context())
-	require.Equal(t, http.StatusOK, c.deliver("evt_1", "anything"), "still captured")
+	require.Equal(t, http.StatusOK, c.deliver("evt_1", "anything"), "the running receiver must still capture deliveries")
 	require.Empty(t, c.events())
 }
 
-// `check` reports how deliveries are verified, before and after the scheme is known.
+// `check` reports how deliveries are verified, both before and after the scheme is known.
 func TestCheckWebhooks(t *testing.T) {
 	c := newClassroom(t, "{secret: whsec_hush}")
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -251,7 +251,7 @@ func TestCheckWebhooks(t *testing.T) {
 	code, _, stderr := c.learn("--yes")
 	require.Equal(t, failure.ExitDone, code, stderr)
 	require.Regexp(t, "^scheme learned; secret 1; replayed deliveries are recognized by their id", told().Detail)
-	require.NotEqual(t, "learn", shown(), "the dashboard knows it as well")
+	require.NotEqual(t, "learn", shown(), "the dashboard must also know the learned scheme")
 
 	c.write("{scheme: hex, secrets: [{secret: a_hush, label: new}, {secret: b_hush, label: old, not_after: 2026-11-21T11:00:00Z}]}")
 	require.Equal(t, "scheme hex in Service-Signature; secret new, old expired; replayed deliveries are recognized by their id (json:/id) for 90 days; no time is signed", told().Detail)
@@ -268,7 +268,7 @@ func TestCheckWebhooks(t *testing.T) {
 	require.False(t, told().OK)
 }
 
-// spoilPin stores text in place of the scheme learned for source main.
+// spoilPin stores a text in place of the scheme that was learned for the source main.
 func spoilPin(t *testing.T, dir string, text []byte) error {
 	notes := (&state.Folder{Dir: dir}).Notes()
 	was, err := notes.Note(t.Context(), daemon.PinName("main"))

@@ -67,7 +67,7 @@ func (k eventFilter) sources(c *config.Config) ([]string, error) {
 	return all, nil
 }
 
-// shownEvent is an event as printed.
+// shownEvent is an event in the form in which it is printed.
 type shownEvent struct {
 	Source   string    `json:"source"`
 	Ordinal  int64     `json:"ordinal"`
@@ -110,7 +110,7 @@ func listWebhooks(ctx context.Context, a *app, k eventFilter) error {
 	return printEvents(a, all)
 }
 
-// keptEvents returns the selected events, in order.
+// keptEvents returns the selected events of the inbox, sorted by ordinal.
 func keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k eventFilter) ([]state.DeadLetter, error) {
 	sources, err := k.sources(c)
 	if err != nil {
@@ -135,14 +135,14 @@ func keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k eventFil
 		}
 	}
 	slices.SortStableFunc(all, func(a, b state.DeadLetter) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
-	all = slices.CompactFunc(all, func(a, b state.DeadLetter) bool { return a.Ordinal == b.Ordinal }) // if an event is in the list twice, keep its dead letter
+	all = slices.CompactFunc(all, func(a, b state.DeadLetter) bool { return a.Ordinal == b.Ordinal }) // if the list has an event and its dead letter, keep the dead letter
 	all = slices.DeleteFunc(all, func(l state.DeadLetter) bool {
 		return k.to > 0 && l.Ordinal > k.to || k.id != "" && l.ID != k.id
 	})
 	return all[:min(len(all), k.limit)], nil
 }
 
-// readersOf returns a reader for each source. The reader finds out which streams an event is about.
+// readersOf returns a reader for each source. A reader finds out to which streams an event belongs.
 func readersOf(c *config.Config, b state.Inbox) (map[string]*extract.Inbox, error) {
 	known, err := schemas.LoadEvents()
 	if err != nil {

@@ -28,7 +28,7 @@ they name are requested from the source again, so a second replay changes nothin
 
 While penstock serve runs, only serve can use the inbox: use its webhooks page instead.
 
-Exit codes: 0 applied, 75 some are left for serve or a sync.`,
+Exit codes: 0 all were applied, 75 some are left for serve or a sync.`,
 		Example: `  penstock webhooks replay 17 18
   penstock webhooks replay --dead
   penstock webhooks replay --from 100 --to 200`,
@@ -43,7 +43,7 @@ Exit codes: 0 applied, 75 some are left for serve or a sync.`,
 	return cmd
 }
 
-// maxReplay limits the events of one replay.
+// maxReplay is the largest number of events in one replay.
 const maxReplay = 10_000
 
 func replayEvents(ctx context.Context, a *app, k eventFilter, args []string) error {
@@ -103,7 +103,7 @@ func ordinalsOf(ctx context.Context, a *app, c *config.Config, b state.Inbox, k 
 	return all, err
 }
 
-// applyAll applies the waiting events of the sources, in each pipeline that reads them.
+// applyAll applies the waiting events of the sources, for each pipeline that reads these sources.
 func applyAll(ctx context.Context, a *app, c *config.Config, b state.Inbox, sources map[string]bool) error {
 	t, waits := daemon.NewInboxTrimmer(c), false
 	for _, p := range c.Pipelines {
@@ -124,8 +124,8 @@ func applyAll(ctx context.Context, a *app, c *config.Config, b state.Inbox, sour
 	return nil
 }
 
-// applyOne applies events until none is left that can be applied now. The result waits is true if events still wait,
-// or if their streams must be read.
+// applyOne applies events until no event is left that can be applied now. It returns true if events still wait, or if
+// streams must be read because of events.
 func applyOne(ctx context.Context, a *app, pipeline string, x *execute.Applier) (waits bool, err error) {
 	defer x.Close()
 	applied := 0

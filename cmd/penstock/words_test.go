@@ -19,7 +19,7 @@ var metaphors = strings.Fields(`
 	rulings shared shed sheet shelf shift sieve sift silent sink site slope spare spool stall standing stay stroke
 	tabled tell tenancy thin told trims trouble turn twin vigil whose why`)
 
-// TestTypesAreNamedPlainly checks that no type has the name of a metaphor.
+// TestTypesAreNamedPlainly checks that no type has one of these names.
 func TestTypesAreNamedPlainly(t *testing.T) {
 	t.Parallel()
 	eachGoFile(t, func(path, text string) {

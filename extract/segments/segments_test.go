@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server is a list that changes between two requests. Each record is a number, and the function write returns its key.
+// server is a list that changes between two requests. Each record is a number, and write returns its key.
 type server struct {
 	r       *rand.Rand
 	write   func(n uint64) string // called only by the method key

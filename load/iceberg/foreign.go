@@ -38,7 +38,7 @@ func newestOwn(meta table.Metadata) *table.Snapshot {
 	return newest
 }
 
-// history finds earlier snapshots of a table. If another program has expired a snapshot, it looks for the snapshot in
+// history finds earlier snapshots of a table. If another program has expired a snapshot, history looks for it in
 // earlier metadata files.
 type history struct {
 	c       *catalog

@@ -31,8 +31,8 @@ func (c *catalog) list(ctx context.Context, s table.Snapshot) ([]iceberg.Manifes
 }
 
 // newEntries has the entries of the manifests that a commit writes. Each manifest has entries of only one source. So a
-// commit leaves the manifests of other sources unchanged. Exception: if another source has at least manyManifests
-// manifests, the commit merges them.
+// commit leaves the manifests of other sources unchanged. Exception: if another source has manyManifests, the commit
+// merges them.
 type newEntries map[entryGroup][]iceberg.ManifestEntry
 
 type entryGroup struct {
@@ -58,7 +58,7 @@ func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 }
 
 // manifestsOf returns the manifests of a new snapshot. A manifest stays unchanged if the commit removes none of its
-// files and its source has fewer than manyManifests manifests.
+// files and its source has fewer than manyManifests.
 func (w *commit) manifestsOf(ctx context.Context, e *edition, id int64) (out []iceberg.ManifestFile, says iceberg.Properties, err error) {
 	var list []iceberg.ManifestFile
 	if e.last != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// files are the files of the lake. Engines write the location of the same file in several ways. This type understands
+// files are the files of the lake. Engines write the location of the same file in several ways, and files understands
 // all of them.
 type files struct{ parquet.Files }
 

@@ -87,10 +87,10 @@ func combined(spec parquet.Commit) []parquet.TableFiles {
 	return out
 }
 
-// mergeColumns returns the present columns of the table, followed by the new columns of the commit. If a column's
-// field ID in the commit differs from its ID in the table, neither type can hold the values of the other. Then it
-// returns a [parquet.Disagreement]. But if t.Reset is set, it uses the column of the commit. It also returns an error
-// if two columns have the same field ID.
+// mergeColumns returns the table's present columns, which are in live, followed by the new columns of the commit. If a
+// column's field ID in the commit differs from its ID in the table, neither type can hold the values of the other. Then
+// mergeColumns returns a [parquet.Disagreement]. But if t.Reset is set, it uses the column of the commit. It also
+// returns an error if two columns have the same field ID.
 func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
 	fields := append([]iceberg.NestedField{}, live.Fields()...)
 	var apart []arrow.Field

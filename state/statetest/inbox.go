@@ -93,8 +93,8 @@ func inboxManyAtOnce(t *testing.T, _ Rig, open func() state.Store) {
 	}
 }
 
-// inboxShared reads events while several processes append them. Each time, the reader requests only ordinals after the
-// last one that it has seen. It must still see all events.
+// inboxShared reads events while several processes append them. Each time, the reader requests only events whose
+// ordinals are higher than the last ordinal that it has seen. It must still see all events.
 func inboxShared(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
 		b := inboxOf(t, opened(t, open), state.InboxOptions{})
@@ -148,7 +148,7 @@ func inboxRepetitions(t *testing.T, _ Rig, open func() state.Store) {
 	for _, e := range events(t, b, "main", 0, 3) {
 		conflicts = append(conflicts, e.Conflict)
 	}
-	require.Equal(t, []bool{true, true, false}, conflicts, "both deliveries are marked")
+	require.Equal(t, []bool{true, true, false}, conflicts, "both deliveries are marked as conflicts")
 	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
 	require.NoError(t, b.Trim(t.Context(), "other", 1e9))
 	require.Empty(t, events(t, b, "main", 0, 10))
@@ -167,13 +167,13 @@ func inboxQuota(t *testing.T, _ Rig, open func() state.Store) {
 			require.ErrorIs(t, err, state.ErrInboxFull)
 			break
 		}
-		require.Less(t, n, 10, "a quota of 1000 bytes has no room for ten events")
+		require.Less(t, n, 10, "ten events need more than a quota of 1000 bytes")
 	}
 	appended(t, b, event(1), state.Duplicate, "a stored event can be acknowledged again")
 	require.NoError(t, b.Close())
 	b = inboxOf(t, s, state.InboxOptions{Quota: 1000})
 	_, err := b.Append(t.Context(), event(100))
-	require.ErrorIs(t, err, state.ErrInboxFull, "the quota also applies after a restart")
+	require.ErrorIs(t, err, state.ErrInboxFull, "the quota must also apply after a restart")
 	require.NoError(t, b.Trim(t.Context(), "main", 1))
 	appended(t, b, event(100), state.Stored, "after trimming, there is room again")
 	require.NoError(t, b.Trim(t.Context(), "main", 1e9))
@@ -189,11 +189,11 @@ func inboxDeadLetters(t *testing.T, _ Rig, open func() state.Store) {
 	}
 	require.NoError(t, b.Quarantine(ctx, 2, "no JSON"))
 	require.ErrorIs(t, b.Quarantine(ctx, 77, "x"), state.ErrNoEvent)
-	require.Len(t, events(t, b, "main", 0, 10), 3, "a dead letter is still returned, because another reader may have to apply it")
+	require.Len(t, events(t, b, "main", 0, 10), 3, "Events must still return a dead letter, because another reader may have to apply it")
 	require.NoError(t, b.Trim(ctx, "main", 3))
 	dead, err := b.DeadLetters(ctx, "main", 0, 10)
 	require.NoError(t, err)
-	require.Len(t, dead, 1, "trimming keeps dead letters")
+	require.Len(t, dead, 1, "trimming must keep dead letters")
 	require.Equal(t, "no JSON evt_2", dead[0].Reason+" "+dead[0].ID)
 	appended(t, b, event(2), state.Duplicate)
 	next, err := b.AppendAgain(ctx, 2)
@@ -203,7 +203,7 @@ func inboxDeadLetters(t *testing.T, _ Rig, open func() state.Store) {
 	next, err = b.AppendAgain(ctx, 4)
 	require.NoError(t, err)
 	require.Equal(t, int64(5), next)
-	require.Len(t, events(t, b, "main", 3, 10), 2, "a queued event is applied once more")
+	require.Len(t, events(t, b, "main", 3, 10), 2, "an event can be appended again while it still waits")
 	_, err = b.AppendAgain(ctx, 1)
 	require.ErrorIs(t, err, state.ErrNoEvent, "the event was trimmed")
 	one, err := b.Event(ctx, 5)
@@ -312,8 +312,8 @@ func briefs(es []state.Event) (all []string) {
 	return all
 }
 
-// A call of Events returns a limited number of bytes, even if most of them are in the headers of the
-// events. Invariant 6
+// A call of Events returns a limited number of bytes, even if most of the bytes are in the headers of the events.
+// Invariant 6
 func inboxBytes(t *testing.T, _ Rig, open func() state.Store) {
 	b := inboxOf(t, opened(t, open), state.InboxOptions{})
 	for n := range 24 {

@@ -29,7 +29,7 @@ func journalSlots(t *testing.T, _ Rig, open func() state.Store) {
 	require.NoError(t, err)
 	seen, err := j.Seen(ctx, "nightly", "@hourly", day(1))
 	require.NoError(t, err)
-	require.Equal(t, day(1), seen, "a new pipeline has no slots before now")
+	require.Equal(t, day(1), seen, "a new pipeline must have no slots before the present")
 	added, err := j.AddSlots(ctx, "nightly", day(3), []state.SlotRecord{
 		{Due: day(2), State: state.SlotSkipped, Why: "pau\x00sed"}, {Due: day(3), State: state.SlotWaiting, Cause: "schedule"},
 	})
@@ -37,7 +37,7 @@ func journalSlots(t *testing.T, _ Rig, open func() state.Store) {
 	require.Len(t, added, 2)
 	added, err = j.AddSlots(ctx, "nightly", day(4), []state.SlotRecord{{Due: day(3), State: state.SlotSkipped}, {Due: day(4), State: state.SlotWaiting}})
 	require.NoError(t, err)
-	require.Len(t, added, 1, "a slot that is recorded already is not added again")
+	require.Len(t, added, 1, "a slot that is already recorded must not be added again")
 	require.Equal(t, day(4), added[0].Due)
 	require.NoError(t, j.SetSlot(ctx, state.SlotRecord{
 		Pipeline: "nightly", Due: day(3), State: state.SlotRan, Run: "r1", Status: "complete", Started: day(3), Ended: day(4), Attempts: 1, Count: 1,
@@ -60,10 +60,10 @@ func journalSlots(t *testing.T, _ Rig, open func() state.Store) {
 	require.Len(t, left, 1, "the slot that the previous process left open")
 	seen, err = j.Seen(ctx, "nightly", "@hourly", day(9))
 	require.NoError(t, err)
-	require.Equal(t, day(4), seen, "Seen returns the end of the recorded slots, although later slots were missed")
+	require.Equal(t, day(4), seen, "Seen must return the time up to which slots are recorded, although later slots were missed")
 	seen, err = j.Seen(ctx, "nightly", "@daily", day(9))
 	require.NoError(t, err)
-	require.Equal(t, day(9), seen, "a new schedule has missed nothing")
+	require.Equal(t, day(9), seen, "a new schedule has missed no slots")
 }
 
 func journalSlotsShared(t *testing.T, r Rig, open func() state.Store) {
@@ -119,14 +119,14 @@ func journalOrphans(t *testing.T, r Rig, open func() state.Store) {
 	require.Len(t, added, 1)
 	none, err := second.Orphans(ctx, "p")
 	require.NoError(t, err)
-	require.Empty(t, none, "the process that has the slot is alive")
+	require.Empty(t, none, "a slot is not an orphan while its process is alive")
 	none, err = second.OpenSlots(ctx, "p")
 	require.NoError(t, err)
 	require.Empty(t, none)
 	require.ErrorIs(t, second.SetSlot(ctx, added[0], state.RunRecord{Pipeline: "p", Run: "r9", Due: day(1)}), state.ErrTaken)
 	_, known, err := second.Run(ctx, "r9")
 	require.NoError(t, err)
-	require.False(t, known, "only the owner of the slot records its runs")
+	require.False(t, known, "only the process that owns a slot may record its runs")
 	require.NoError(t, first.KeepRun(ctx, state.RunRecord{Pipeline: "p", Run: "r1", Status: "running"}))
 	require.NoError(t, second.BreakRuns(ctx, "gone"))
 	run, _, err := second.Run(ctx, "r1")
@@ -144,11 +144,11 @@ func journalOrphans(t *testing.T, r Rig, open func() state.Store) {
 	require.NoError(t, third.KeepRun(ctx, state.RunRecord{Pipeline: "p", Run: "r2", Status: "failed"}))
 	run, _, err = second.Run(ctx, "r2")
 	require.NoError(t, err)
-	require.Equal(t, "running", run.Status, "another process continues the run")
+	require.Equal(t, "running", run.Status, "only the process that continues the run may record it")
 	require.NoError(t, first.KeepRun(ctx, state.RunRecord{Pipeline: "p", Run: "r3", Status: "complete"}))
 	run, _, err = second.Run(ctx, "r3")
 	require.NoError(t, err)
-	require.Equal(t, "complete", run.Status, "no other process has continued the run")
+	require.Equal(t, "complete", run.Status, "the process may record its run, because no other process has continued it")
 	require.NoError(t, second.BreakRuns(ctx, "gone"))
 	run, _, err = second.Run(ctx, "r1")
 	require.NoError(t, err)
@@ -209,8 +209,8 @@ func journalRuns(t *testing.T, _ Rig, open func() state.Store) {
 	require.False(t, ok)
 }
 
-// A journal keeps the last run, and as many earlier runs as the limits allow. It cuts off the end of long reasons and
-// errors. Invariant 6
+// A journal keeps the last run, and as many earlier runs as the limits allow. It cuts long reasons and errors.
+// Invariant 6
 func journalBounded(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), journalOf(t, opened(t, open))
 	report := json.RawMessage(`"` + strings.Repeat("r", 24<<20) + `"`)
@@ -228,7 +228,7 @@ func journalBounded(t *testing.T, _ Rig, open func() state.Store) {
 	for n := range 4 {
 		require.NoError(t, j.KeepRun(ctx, state.RunRecord{Pipeline: "a", Run: fmt.Sprint("r", n), Status: "failed", Report: report, Error: long}))
 	}
-	require.Equal(t, []string{"r3", "r2"}, names("a"), "a third run would exceed the limit of bytes")
+	require.Equal(t, []string{"r3", "r2"}, names("a"), "with a third run, the limit of bytes would be exceeded")
 	require.NoError(t, j.KeepRun(ctx, state.RunRecord{Pipeline: "b", Run: "r0", Status: "running"}))
 	require.NoError(t, j.BreakRuns(ctx, long))
 	require.Equal(t, []string{"r0"}, names("b"), "each pipeline has its own limits")

@@ -48,14 +48,14 @@ func journalOverlap(t *testing.T, r Rig, open func() state.Store) {
 	require.NoError(t, other.BeginRun(ctx, state.RunRecord{Pipeline: "q", Run: "r4", Status: "running"}), "a run of another pipeline can begin")
 
 	require.NoError(t, set(j, first, state.SlotWaiting, "r1", "stopped"))
-	require.Equal(t, state.SlotSkipped, slot(other, 4, false).State, "an interrupted run continues later, so it has not ended")
+	require.Equal(t, state.SlotSkipped, slot(other, 4, false).State, "an interrupted run will continue later, so it counts as in progress")
 	require.NoError(t, j.Pause(ctx, "p", day(4)))
-	require.NoError(t, set(other, patient, state.SlotRunning, "r3", "running"), "no process continues the interrupted run of a paused pipeline")
+	require.NoError(t, set(other, patient, state.SlotRunning, "r3", "running"), "while the pipeline is paused, no process continues the interrupted run, so another run can begin")
 	require.NoError(t, set(other, patient, state.SlotWaiting, "r3", "stopped"))
 	require.NoError(t, other.SetSlot(ctx, patient))
 	left := add(t, units, state.Unit{Run: "r1", Pipeline: "p", Source: "s", Part: "left"})
 	require.Len(t, left, 1)
-	require.ErrorIs(t, other.BeginRun(ctx, manual), state.ErrUnderWay, "workers have units of the interrupted run")
+	require.ErrorIs(t, other.BeginRun(ctx, manual), state.ErrUnderWay, "workers still have units of the interrupted run")
 	_, err = units.CancelUnits(ctx, state.UnitFilter{Run: "r1"})
 	require.NoError(t, err)
 	require.NoError(t, j.Pause(ctx, "p", time.Time{}))
@@ -77,7 +77,7 @@ func journalOverlap(t *testing.T, r Rig, open func() state.Store) {
 	require.True(t, known)
 }
 
-// In journalBeginRace, many processes begin runs of one pipeline at the same time. Only one of them succeeds.
+// In journalBeginRace, many processes try to begin a run of one pipeline at the same time. Only one process succeeds.
 func journalBeginRace(t *testing.T, r Rig, open func() state.Store) {
 	if !r.Shared {
 		t.Skip("only one process can have the journal open")

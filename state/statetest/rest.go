@@ -131,7 +131,8 @@ func vault(t *testing.T, _ Rig, open func() state.Store) {
 	_, err = a.Vault().Entry("../login-1").Lock(ctx, 0)
 	require.ErrorContains(t, err, "is not a valid entry name")
 
-	// Only one process at a time changes the secret, so each change starts from the result of the change before.
+	// Only one process at a time may change the secret. So each change starts from the result of the change before, and
+	// none is lost.
 	var wg sync.WaitGroup
 	for i := range 4 {
 		slot := []state.Store{a, b}[i%2].Vault().Entry("rotated")

@@ -12,48 +12,48 @@ import (
 
 // Rig creates the stores under test.
 type Rig struct {
-	// Fresh creates a new state for one test. It returns a function that opens this state. Each call opens the state in
-	// the same way as another process would. The test closes the stores.
+	// Fresh creates a new state for one test. It returns a function that opens this state. Each call of this function
+	// opens the state as a further process would. The test closes the stores.
 	Fresh func(t *testing.T) (open func() state.Store)
-	// Shared is set if several processes can have the inbox and the journal open at the same time.
+	// Shared is true if several processes can have the inbox and the journal open at the same time.
 	Shared bool
 }
 
 // Run runs the suite.
 func Run(t *testing.T, r Rig) {
 	for name, test := range map[string]func(*testing.T, Rig, func() state.Store){
-		"inbox keeps what is appended":                inboxAppend,
-		"inbox knows repetitions":                     inboxRepetitions,
-		"inbox is in order with many senders":         inboxManyAtOnce,
-		"inbox has a quota":                           inboxQuota,
-		"inbox quarantines events":                    inboxDeadLetters,
-		"inbox keeps captures apart":                  inboxCaptures,
-		"inbox agrees with a model":                   inboxModel,
-		"inbox returns few bytes at once":             inboxBytes,
-		"inbox is shared in order":                    inboxShared,
-		"journal has each slot once":                  journalSlots,
-		"journal has each slot once among many":       journalSlotsShared,
-		"journal hands over slots of dead processes":  journalOrphans,
-		"journal has one run of a pipeline at a time": journalOverlap,
-		"journal begins one of many runs":             journalBeginRace,
-		"journal is read by others":                   journalRead,
-		"journal pauses":                              journalPause,
-		"journal keeps runs":                          journalRuns,
-		"journal is bounded":                          journalBounded,
-		"journal keeps an audit log":                  journalAudit,
-		"units are claimed by source":                 unitsClaim,
-		"units are claimed once among many":           unitsClaimRace,
-		"units are taken over":                        unitsTakenOver,
-		"units that kill their worker fail":           unitsBroken,
-		"units park and are cancelled":                unitsParkAndCancel,
-		"units are forgotten":                         unitsForgotten,
-		"units are forgotten when there are many":     unitsForgottenMany,
-		"sources are paused for all":                  sourcesPause,
-		"sources have a record each":                  sourcesRecords,
-		"thousands of sources":                        sourcesMany,
-		"lease has one holder":                        leases,
-		"notes compare and swap":                      notes,
-		"vault keeps secrets":                         vault,
+		"inbox keeps what is appended":                    inboxAppend,
+		"inbox recognizes repeated events":                inboxRepetitions,
+		"inbox is in order with many senders":             inboxManyAtOnce,
+		"inbox has a quota":                               inboxQuota,
+		"inbox quarantines events":                        inboxDeadLetters,
+		"inbox keeps captures apart from events":          inboxCaptures,
+		"inbox agrees with a model":                       inboxModel,
+		"inbox returns few bytes at once":                 inboxBytes,
+		"inbox is read while others append":               inboxShared,
+		"journal has each slot once":                      journalSlots,
+		"journal has each slot once with many processes":  journalSlotsShared,
+		"journal hands over slots of dead processes":      journalOrphans,
+		"journal lets no runs of a pipeline overlap":      journalOverlap,
+		"journal begins only one run at a time":           journalBeginRace,
+		"journal can be read by commands":                 journalRead,
+		"journal pauses pipelines":                        journalPause,
+		"journal keeps runs":                              journalRuns,
+		"journal is bounded":                              journalBounded,
+		"journal keeps an audit log":                      journalAudit,
+		"units are claimed by source":                     unitsClaim,
+		"units are claimed once with many workers":        unitsClaimRace,
+		"units of expired claims are taken over":          unitsTakenOver,
+		"units that kill their worker fail":               unitsBroken,
+		"units park and are cancelled":                    unitsParkAndCancel,
+		"units of old runs are deleted":                   unitsForgotten,
+		"units of old runs are deleted if there are many": unitsForgottenMany,
+		"sources are paused for all processes":            sourcesPause,
+		"sources have a record each":                      sourcesRecords,
+		"thousands of sources":                            sourcesMany,
+		"lease has one holder":                            leases,
+		"notes compare and swap":                          notes,
+		"vault keeps secrets":                             vault,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -49,7 +49,7 @@ func unitsClaim(t *testing.T, r Rig, open func() state.Store) {
 	another := unit("s9", "z")
 	another.Run = "run2"
 	none, err := j.AddUnits(ctx, []state.Unit{another, later})
-	require.ErrorIs(t, err, state.ErrUnderWay, "one of these units has not ended in another run")
+	require.ErrorIs(t, err, state.ErrUnderWay, "one of these units belongs to another run and has not ended there")
 	require.ErrorIs(t, err, state.ErrLocked)
 	require.ErrorContains(t, err, "run1", "the error names the other run")
 	require.Empty(t, none)
@@ -101,7 +101,7 @@ func unitsClaim(t *testing.T, r Rig, open func() state.Store) {
 	require.Equal(t, want, n, "the number of canceled units")
 	n, err = j.CancelUnits(ctx, state.UnitFilter{Run: "run1"})
 	require.NoError(t, err)
-	require.Equal(t, 2, n, "ended units stay ended")
+	require.Equal(t, 2, n, "units that have ended are not canceled")
 	another.Planned = 1
 	require.Equal(t, 1, add(t, j, another)[0].Planned)
 }
@@ -138,7 +138,7 @@ func unitsClaimRace(t *testing.T, _ Rig, open func() state.Store) {
 		})
 	}
 	wg.Wait()
-	require.Len(t, seen, 2*sources, "no unit is lost")
+	require.Len(t, seen, 2*sources, "each unit must be claimed")
 	for id, n := range seen {
 		require.Equal(t, 1, n, "unit %d", id)
 	}
@@ -152,11 +152,11 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 	require.Eventually(t, func() bool { return len(claim(t, j, state.Claim{Worker: "heir", Unit: got[0].ID})) == 1 }, 5*time.Minute, 5*time.Millisecond)
 	kept, err := j.ExtendClaims(ctx, "frozen", []int64{got[0].ID, got[1].ID}, time.Minute)
 	require.NoError(t, err)
-	require.Empty(t, kept, "the claim of the other unit has expired too")
+	require.Empty(t, kept, "the claim of the other unit must have expired too")
 	u := got[0]
 	u.State = state.UnitDone
 	require.ErrorIs(t, j.EndAttempts(ctx, []state.Unit{u}), state.ErrTaken)
-	require.Len(t, claim(t, j, state.Claim{Worker: "heir"}), 1, "the other unit can be claimed too")
+	require.Len(t, claim(t, j, state.Claim{Worker: "heir"}), 1, "the other unit can also be claimed")
 	require.Empty(t, claim(t, j, state.Claim{Worker: "heir"}), "both units are claimed, and the claims have not expired")
 	all, err := j.Units(ctx, state.UnitFilter{})
 	require.NoError(t, err)
@@ -164,8 +164,8 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, 1, all[0].Broken)
 }
 
-// In unitsBroken, the worker of one unit disappears at each attempt. In the end, this unit fails. The other units of
-// its source are still completed. Invariant 15
+// In unitsBroken, the worker disappears at each attempt at one unit. In the end, this unit fails. The other units of
+// the same source are still completed. Invariant 15
 func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
 	add(t, j, unit("s1", "bad"), unit("s1", "good"), unit("s1", "other"))
@@ -185,8 +185,8 @@ func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 		require.Equal(t, []string{"bad", "good", "other"}, parts)
 	}
 	parts, _ := claimed(gone, true)
-	require.Equal(t, []string{"bad"}, parts, "a suspect unit is claimed without others")
-	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}), "suspect units are not claimed with others")
+	require.Equal(t, []string{"bad"}, parts, "a suspect unit must be claimed without other units")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}), "suspect units must not be claimed together with other units")
 	for want, next := range map[string]state.UnitState{"good": state.UnitDone, "other": state.UnitWaiting} {
 		var units []state.Unit
 		require.Eventually(t, func() bool {
@@ -199,7 +199,7 @@ func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 		require.NoError(t, j.EndAttempts(ctx, []state.Unit{units[0]}))
 	}
 	parts, units := claimed(time.Hour, false)
-	require.Equal(t, []string{"other"}, parts, "the worker has reported about the other unit, so that is no longer suspect")
+	require.Equal(t, []string{"other"}, parts, "a worker has reported about this unit, so the unit is no longer suspect")
 	require.Zero(t, units[0].Broken)
 	for range state.MostBroken - state.SuspectBroken - 1 {
 		parts, _ := claimed(gone, true)
@@ -223,7 +223,7 @@ func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
 	u := claim(t, j, state.Claim{Worker: "w"})[0]
 	u.State, u.NotBefore = state.UnitParked, time.Now().Add(time.Hour).Truncate(time.Millisecond).UTC()
 	require.NoError(t, j.EndAttempts(ctx, []state.Unit{u}))
-	require.Empty(t, claim(t, j, state.Claim{Worker: "w", Unit: u.ID}), "a parked unit is not claimed before NotBefore")
+	require.Empty(t, claim(t, j, state.Claim{Worker: "w", Unit: u.ID}), "a parked unit must not be claimed before its time NotBefore")
 	early := claim(t, j, state.Claim{Worker: "w", Unit: u.ID, Early: true})
 	require.Len(t, early, 1)
 	u.Attempt = early[0].Attempt
@@ -239,7 +239,7 @@ func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, 2, n)
 	kept, err := j.ExtendClaims(ctx, "w", []int64{running[0].ID}, time.Minute)
 	require.NoError(t, err)
-	require.Empty(t, kept, "ExtendClaims no longer returns the canceled units")
+	require.Empty(t, kept, "ExtendClaims must no longer return the canceled units")
 	running[0].State = state.UnitDone
 	require.ErrorIs(t, j.EndAttempts(ctx, []state.Unit{running[0]}), state.ErrTaken)
 	parked := u
@@ -268,7 +268,7 @@ func unitsForgotten(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, "run10", all[0].Run)
 }
 
-// The last run has so many units that no units of earlier runs are kept. Invariant 6
+// If the last run has very many units, no units of earlier runs are kept. Invariant 6
 func unitsForgottenMany(t *testing.T, _ Rig, open func() state.Store) {
 	if testing.Short() {
 		t.Skip("takes seconds")

@@ -93,7 +93,7 @@ func (a *Applier) ApplyOnce(ctx context.Context) (none deltas.Report, err error)
 	return rep, nil
 }
 
-// Refused is called if streams in [deltas.Report].Refresh cannot be read now.
+// Refused reports that these streams could not be read now. [deltas.Report].Refresh had requested the readings.
 func (a *Applier) Refused(streams []string) {
 	if a.deltas != nil {
 		a.deltas.Refused(streams)

@@ -26,8 +26,8 @@ type delivery struct {
 	slot     *fleet.Slot
 }
 
-// run makes attempts until no unit of the job is left to start, the context ends, or the channel cancelled is closed.
-// Then it gives up the slot.
+// run makes attempts until no unit of the job is left to start, ctx ends, or cancelled is closed. Then it gives up the
+// slot.
 func (d *delivery) run(ctx context.Context, cancelled <-chan struct{}) (err error) {
 	defer d.slot.Leave()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -161,7 +161,7 @@ func (d *delivery) applyEvents(ctx context.Context) (stop func()) {
 	}
 }
 
-// guard calls do(), and recovers from a panic. The process `penstock serve` applies the events that remain.
+// guard calls the function do, and recovers from a panic. The process `penstock serve` applies the events that remain.
 func (d *delivery) guard(ctx context.Context, do func() error) {
 	defer func() {
 		if v := recover(); v != nil {

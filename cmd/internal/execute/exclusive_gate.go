@@ -52,7 +52,7 @@ func (q *exclusiveGate) enterAlone() bool {
 	return true
 }
 
-// leaveAlone removes the unit that enterAlone() has admitted.
+// leaveAlone removes the unit that enterAlone admitted.
 func (q *exclusiveGate) leaveAlone() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

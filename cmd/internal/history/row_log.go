@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Period is a period of time: after Since, up to and including Until.
+// Period is a period of time: after since, up to and including until.
 type Period struct{ Since, Until time.Time }
 
 // Contains reports whether t is in the period.

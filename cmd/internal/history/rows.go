@@ -49,7 +49,8 @@ func (r Row) Number(name string) int64 { v, _ := r.Value(name).(int64); return v
 // Time returns a column of times; the zero time for null.
 func (r Row) Time(name string) time.Time { v, _ := r.Value(name).(time.Time); return v }
 
-// Scan calls visit() for every row of one of penstock's own tables. A table that does not exist yet has no rows.
+// Scan calls visit for every row of one of penstock's own tables. A table that does not exist yet has
+// no rows.
 func Scan(ctx context.Context, d load.Destination, t schemas.Table, visit func(Row) error) error {
 	return d.Scan(ctx, t.Name, nil, func(b arrow.RecordBatch) error {
 		for i := range int(b.NumRows()) {
@@ -61,8 +62,8 @@ func Scan(ctx context.Context, d load.Destination, t schemas.Table, visit func(R
 	})
 }
 
-// Project returns the given columns of one of penstock's own tables. It returns the rows for which keep() returns
-// true, or all rows if keep is nil.
+// Project returns the given columns of one of penstock's own tables. It returns the rows for which keep returns true, or
+// all rows if keep is nil.
 func Project(ctx context.Context, d load.Destination, t schemas.Table, columns []string, keep func(Row) bool) (render.Answer, error) {
 	out := render.Answer{Columns: render.Fields(t, columns...)}
 	err := Scan(ctx, d, t, func(r Row) error {

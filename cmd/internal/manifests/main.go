@@ -1,6 +1,6 @@
 // Manifests writes JSON Schemas of Kubernetes objects for kubeconform. Without them, kubeconform would download
-// schemas from the network. The schemas come from the description of the API in the module of Kubernetes, and from the
-// definitions of KEDA's objects in KEDA's module. A schema forbids fields that it does not name.
+// schemas from the network. The input is the description of the API in the module of Kubernetes, and the definitions
+// of KEDA's objects in KEDA's module. A schema forbids all fields that it does not name.
 //
 //	go run ./cmd/internal/manifests -api swagger.json -objects FOLDER -out FOLDER
 package main
@@ -31,11 +31,11 @@ func main() {
 // schema is a JSON Schema.
 type schema = map[string]any
 
-// groups are the groups of Kubernetes whose objects get a schema.
+// groups are the API groups of Kubernetes whose objects get a schema.
 var groups = []string{"", "apps", "batch", "networking.k8s.io", "policy"}
 
-// writeAPI writes a schema for each kind of object of the groups. Each file has all definitions, because they refer to
-// each other.
+// writeAPI writes a schema for each kind of object in these groups. Each file has all definitions, because the
+// definitions refer to each other.
 func writeAPI(from, to string) error {
 	text, err := os.ReadFile(from)
 	if err != nil {
@@ -106,7 +106,8 @@ func writeObject(file, to string) error {
 	return err
 }
 
-// write writes a schema under the name that kubeconform derives from an object.
+// write writes a schema to a file. The file's name is the one that kubeconform looks for when it checks such an
+// object.
 func write(folder, group string, version, kind any, s schema) error {
 	short, _, _ := strings.Cut(group, ".")
 	name := strings.Trim(strings.ToLower(fmt.Sprintf("%v-%s-%v", kind, short, version)), "-")
@@ -117,14 +118,14 @@ func write(folder, group string, version, kind any, s schema) error {
 	return os.WriteFile(filepath.Join(folder, strings.ReplaceAll(name, "--", "-")+".json"), text, 0o600)
 }
 
-// closeSchema forbids fields that a schema does not name, at every level. It also allows numbers where Kubernetes accepts
-// a number or a text.
+// closeSchema forbids fields that a schema does not name, at every level. It also allows both numbers and texts where
+// Kubernetes accepts both.
 func closeSchema(s schema) {
 	if s["format"] == "int-or-string" || s["x-kubernetes-int-or-string"] == true {
 		delete(s, "anyOf")
 		s["type"] = []string{"integer", "string"}
 	}
-	delete(s, "format") // for example, kubeconform does not know the format of a quantity
+	delete(s, "format") // kubeconform does not know all formats, for example that of a quantity
 	fields, _ := s["properties"].(schema)
 	if _, open := s["additionalProperties"]; len(fields) > 0 && !open && s["x-kubernetes-preserve-unknown-fields"] != true {
 		s["additionalProperties"] = false

@@ -63,7 +63,7 @@ func TestFilesAreKept(t *testing.T) {
 	require.Len(t, kept(t, dir), 30)
 	e.named(dir)
 	for _, row := range e.memory.Rows("x_paper") {
-		require.NotContains(t, fmt.Sprint(row), "%PDF", "the table does not contain the bytes")
+		require.NotContains(t, fmt.Sprint(row), "%PDF", "the bytes are in the table")
 	}
 
 	n, _ = e.complete(Options{})

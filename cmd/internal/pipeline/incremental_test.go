@@ -238,8 +238,8 @@ func TestIncrementalMissesNothing(t *testing.T) {
 		r.once()
 		require.Empty(t, r.missing(), "seed %d: a whole pass loads every change", seed)
 	}
-	t.Logf("%d of %d seeds had a change that two passes missed; %d requests in total for two passes per seed over an unchanged list", missed, seeds, requests)
-	require.LessOrEqual(t, missed*100, seeds, "two passes missed a change in more than 1 %% of the seeds")
+	t.Logf("%d of %d seeds had a change that two passes missed; %d requests for two passes each over an unchanged list", missed, seeds, requests)
+	require.LessOrEqual(t, missed*100, seeds, "in more than 1 %% of the seeds")
 }
 
 func atRest(newest bool) *moving {

@@ -14,7 +14,7 @@ type Accepted struct {
 	Destination string `json:"destination"`
 	Records     int64  `json:"records"`         // accepted rejects of whole records, which are missing from the tables
 	Values      int64  `json:"values"`          // accepted rejects of single values, whose records are in the tables
-	Left        int64  `json:"left"`            // rejects that were not accepted because one call accepts only a limited number
+	Left        int64  `json:"left"`            // rejects that are not accepted yet, because one call accepts only a limited number
 	Error       string `json:"error,omitempty"` // why the destination failed
 }
 
@@ -25,13 +25,13 @@ type AcceptReport struct {
 	Streams []Accepted `json:"streams"`
 }
 
-// ExitCode returns 0 if all rejects are accepted, 75 if some are left and 1 if a destination failed.
+// ExitCode returns 0 if all rejects are accepted, 75 if some rejects are left, and 1 if a destination failed.
 func (r AcceptReport) ExitCode() int {
 	return rejectsExit(r.Streams, func(s Accepted) (string, int64) { return s.Error, s.Left })
 }
 
-// Accept marks the open rejects of c's streams as accepted losses. Open rejects keep a stream from being
-// complete; accepted ones do not. A record that is later rejected for another reason must be accepted again.
+// Accept marks the open rejects of the streams in c as accepted losses. A stream with open rejects is not complete.
+// Accepted rejects do not matter for that. A record that is later rejected for another reason must be accepted again.
 // Accept sends no requests to the source.
 func Accept(ctx context.Context, c pipeline.Config) (rep AcceptReport, err error) {
 	rep.Run, err = overRejects(ctx, c, func(t *rejectRetry) {

@@ -28,8 +28,8 @@ func streamsWithRejects(ctx context.Context, pipeline string, d pipeline.Destina
 	return found, err
 }
 
-// rejects returns the rejects that the function want selects, up to the limits of one call. It counts the remaining
-// rejects in t.done.Left.
+// rejects returns the rejects for which the function want returns true, up to the limits of one call. It counts the
+// remaining rejects in t.done.Left.
 func (t *rejectRetry) rejects(ctx context.Context, want func(*reject.Row) bool) ([]*reject.Row, error) {
 	var all []*reject.Row
 	bytes := 0
@@ -50,8 +50,8 @@ func (t *rejectRetry) rejects(ctx context.Context, want func(*reject.Row) bool) 
 	return all, err
 }
 
-// sort returns the rejects to retry. If a later pass has read the whole list, the older rejects are resolved, because
-// that pass has rejected the same records again if they still did not fit. If a later pass is not finished, rejects of
+// sort returns the rejects to retry. If a later pass has read the whole list, the older rejects are resolved: that
+// pass has rejected the same records again if they still did not fit. If a later pass is not finished, rejects of
 // earlier passes cannot be retried.
 func (t *rejectRetry) sort(all []*reject.Row, pos cursor.Position) (open []*reject.Row) {
 	for _, j := range all {

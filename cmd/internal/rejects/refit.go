@@ -26,8 +26,8 @@ func (m *refitted) release() {
 	batch.ReleaseTables(m.batches)
 }
 
-// resubmit maps the records of the rejects again. It returns those that fit the current rules and tables and whose
-// rows no later pass has written.
+// resubmit maps the rejected records again. It returns the records that fit the current rules and tables, except those
+// whose rows a later pass has written.
 func (t *rejectRetry) resubmit(ctx context.Context, open []*reject.Row) (*refitted, error) {
 	known, err := t.dest.Tables(ctx, t.stream.Table.Name)
 	if err != nil {
@@ -61,8 +61,8 @@ func (t *rejectRetry) resubmit(ctx context.Context, open []*reject.Row) (*refitt
 	return t.fit(known, fit)
 }
 
-// fit maps records. A record is rejected at once if the stored text is not the whole original, for example because it
-// was cut.
+// fit maps records. It rejects a record at once if the stored text is not the whole original record, for example
+// because the text was cut.
 func (t *rejectRetry) fit(known []schemas.Table, records []*reject.Row) (*refitted, error) {
 	m := transform.NewMapper(t.stream, transform.Stamp{Run: t.Config.Run, SyncedAt: t.Config.Now().UTC(), Via: "poll"}, known)
 	defer m.Close()
@@ -113,10 +113,10 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject.Row) (*refitt
 	return out, nil
 }
 
-// later finds the rows of the table that have the same key as a record in m, and returns the id of the pass that has
-// written the row. It ignores a row that was written before the record was rejected, because the record is newer. But
-// if a later pass has read the stream, it does not ignore such a row: the later pass may have found the row unchanged,
-// and then has not written it.
+// later finds the rows of the table with the same key as a record in m, and returns for each record the id of the pass
+// that wrote its row. Usually it ignores a row that was written before the record was rejected, because the record is
+// newer. But if a later pass has read the stream, later does not ignore such a row: that pass may have found the row
+// unchanged, and an unchanged row is not written again.
 func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refitted) (map[*reject.Row]string, error) {
 	found := map[*reject.Row]string{}
 	asked := map[string][]*reject.Row{}

@@ -20,12 +20,12 @@ import (
 type Retried struct {
 	Stream      string `json:"stream"`
 	Destination string `json:"destination"`
-	Retried     int64  `json:"retried"`    // records that were tried again
+	Retried     int64  `json:"retried"`    // records that were retried
 	Resolved    int64  `json:"resolved"`   // how many of them are now in the tables
-	Superseded  int64  `json:"superseded"` // rejects that were not tried, because a later pass has stored the record or found it gone
+	Superseded  int64  `json:"superseded"` // rejects that were not retried, because a later pass has stored the record or found it gone
 	Rejected    int64  `json:"rejected"`   // how many of the retried records are still rejected
 	Waiting     int64  `json:"waiting"`    // rejected values whose records are in the tables; the next run stores those that fit
-	Left        int64  `json:"left"`       // records that were not tried, because one call tries only a limited number
+	Left        int64  `json:"left"`       // records that were not retried, because one call retries only a limited number
 
 	Still []StillRejected `json:"still,omitempty"` // some of the rejected records
 	Error string          `json:"error,omitempty"` // why the destination failed
@@ -46,7 +46,7 @@ type RetryReport struct {
 	Streams []Retried `json:"streams"`
 }
 
-// ExitCode returns 0 if no record is rejected any more, 75 if some are and 1 if a destination failed.
+// ExitCode returns 0 if no record is rejected any more, 75 if some records still are, and 1 if a destination failed.
 func (r RetryReport) ExitCode() int {
 	return rejectsExit(r.Streams, func(s Retried) (string, int64) { return s.Error, s.Rejected + s.Left })
 }
@@ -71,9 +71,9 @@ const (
 	stillListed  = 20
 )
 
-// Retry maps the rejected records in the destinations of c again, with the current rules and tables. Records
-// that fit are written, and their rejects resolved, in one transaction per stream. It sends no requests to the source.
-// It replaces no row that a later pass has written. // Invariant 8
+// Retry maps the rejected records in the destinations of c again, with the current rules and tables. For each stream,
+// one transaction writes the records that fit, and resolves their rejects. It sends no requests to the source. It
+// replaces no row that a later pass has written. // Invariant 8
 //
 // It does not retry single values that were rejected although the rest of the record was loaded. The next run reads
 // their records, and writes them again if the stream's rules have changed.
@@ -90,7 +90,8 @@ func Retry(ctx context.Context, c pipeline.Config) (rep RetryReport, err error) 
 	return rep, err
 }
 
-// overRejects calls do for each destination and stream with rejects, as one run. It starts no run if there are none.
+// overRejects calls do for each destination and stream with rejects, and records all calls as one run. If there are no
+// rejects, it starts no run.
 func overRejects(ctx context.Context, c pipeline.Config, do func(*rejectRetry)) (run string, err error) {
 	work, err := rejected(ctx, c)
 	if err != nil || len(work) == 0 {
@@ -107,7 +108,8 @@ func overRejects(ctx context.Context, c pipeline.Config, do func(*rejectRetry)) 
 	return rep.Run, err
 }
 
-// attempt calls do and returns the error as text. If the destination has already failed, it only returns that error.
+// attempt calls do and returns its error as text. If the destination has already failed, attempt does not call do and
+// returns that earlier error.
 func (t *rejectRetry) attempt(do func() error) string {
 	if t.err = t.Down[t.dest.Name]; t.err == nil {
 		t.err = pipeline.Guard(t.stream.Name, do)

@@ -218,7 +218,7 @@ func TestNextRunRetriesValues(t *testing.T) {
 	require.Empty(t, retry(r).Streams)
 }
 
-// A record with masked values is not stored in its original form, so it cannot be retried.
+// The reject of a record with masked values does not have the original record, so it cannot be retried.
 func TestRetryRefusesIncompleteRecords(t *testing.T) {
 	r := strictRig(t, schemas.Merge)
 	masks := []schemas.MaskRule{{Column: "mail", Mask: schemas.Mask{Action: schemas.MaskHash}}}
@@ -246,7 +246,7 @@ func TestAcceptedRejectsDoNotKeepAStreamPartial(t *testing.T) {
 	rep := accept(r)
 	require.Equal(t, []Accepted{{Stream: "crm_leads", Destination: "warehouse", Records: 2}}, rep.Streams)
 	require.Zero(t, rep.ExitCode())
-	require.Empty(t, accept(r).Streams, "nothing left to accept")
+	require.Empty(t, accept(r).Streams, "no reject is left to accept")
 	for range 2 {
 		r.Restart(nil)
 		rep := r.Must(pipeline.StatusComplete)
@@ -260,8 +260,8 @@ func TestAcceptedRejectsDoNotKeepAStreamPartial(t *testing.T) {
 	require.Len(t, r.Memory.Rows(load.Rejects.Name), 3)
 }
 
-// Rejects of earlier passes can be retried. But if an incremental pass may have found the record unchanged, its
-// reject stays.
+// Rejects of earlier passes can be retried. But a reject stays if a later incremental pass may have found the row of
+// its record unchanged.
 func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	all := sourcetest.Records(0, 9)
 	l := &sourcetest.List{Records: all, Size: 20, Numbers: true}
@@ -348,8 +348,8 @@ func (s *shelf) touch(id int, size any) {
 	s.clock = s.clock.Add(10 * time.Second)
 }
 
-// Rejects of incremental passes can be retried, even if a later pass has read the record again, because the filter
-// includes its time. The passes send real requests.
+// Rejects of incremental passes can be retried. This is so even if a later pass has read the record again because the
+// filter includes the record's time. The passes send real requests.
 func TestRetryAfterIncrementalRequests(t *testing.T) {
 	server := &shelf{clock: time.Now().UTC().Add(-48 * time.Hour).Truncate(time.Second)}
 	for id := range 20 {
@@ -381,7 +381,7 @@ func TestRetryAfterIncrementalRequests(t *testing.T) {
 	server.touch(3, "many")
 	require.EqualValues(t, 2, once().Counts.Rejected)
 	server.touch(7, 1)
-	once() // record 3 has exactly the requested time, so it is rejected again
+	once() // the time of record 3 is exactly the time in the filter, so the record is rejected again
 	server.touch(8, 1)
 	require.Zero(t, once().Counts.Rejected, "the rejected records are no longer returned")
 	require.Equal(t, whole, server.asked, "all of these passes were incremental")

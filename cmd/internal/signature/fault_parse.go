@@ -31,7 +31,7 @@ func (c *check) parse() {
 	}
 	slices.Sort(foreign)
 	for _, key := range foreign {
-		c.fault("parse", "style %s does not use %s", p.Style, key)
+		c.fault("parse", "style %s has no %s", p.Style, key)
 	}
 	switch p.Style {
 	case Prefixed:

@@ -23,8 +23,8 @@ type Answer struct {
 	batches   *Batches // nil: the types are not decided
 }
 
-// NewAnswer returns an answer with the given columns. It passes the batches on to visit(). There is at least one
-// batch, which may be empty. The caller calls Release at the end.
+// NewAnswer returns an answer with the given columns. It passes the batches on to visit. There is at least one batch,
+// which may be empty. The caller calls Release at the end.
 func NewAnswer(columns []pgconn.FieldDescription, visit func(arrow.RecordBatch) error) *Answer {
 	a := &Answer{visit: visit}
 	for _, c := range columns {
@@ -106,8 +106,8 @@ func (a *Answer) Add(values [][]byte) error {
 	return nil
 }
 
-// decideTypes decides the types of numeric columns with an unknown scale. The parameter whole is true if a.first has
-// all rows of the result. If so, and if all values fit, the column becomes a decimal with the greatest scale.
+// decideTypes decides the types of numeric columns with an unknown scale. The parameter whole says whether a.first has
+// all rows of the result. If it has, and if all values fit, the column becomes a decimal with the greatest scale.
 // Otherwise the column becomes text, which can hold any number.
 func (a *Answer) decideTypes(whole bool) error {
 	for _, i := range a.undecided {

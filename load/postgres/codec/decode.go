@@ -53,8 +53,8 @@ type Batches struct {
 	some    bool // whether at least one batch was passed on
 }
 
-// NewBatches returns a collector for rows with the given columns. It passes the batches on to visit(). A batch is
-// valid until visit() returns. The caller calls Release at the end.
+// NewBatches returns a collector for rows with the given columns. It passes the batches on to visit. A batch is valid
+// until visit returns. The caller calls Release at the end.
 func NewBatches(columns *arrow.Schema, visit func(arrow.RecordBatch) error) *Batches {
 	c := &Batches{visit: visit, builder: array.NewRecordBuilder(memory.DefaultAllocator, columns)}
 	for i, f := range columns.Fields() {

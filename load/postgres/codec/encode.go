@@ -56,8 +56,8 @@ func (f format) reportValue(row int, raw, reason string) {
 	}
 }
 
-// encoderFor returns an encoder that casts the values of the array a. It gets penstock's type of these values, and the
-// type to which it casts them. [dialect.Cast] makes the same casts in SQL.
+// encoderFor returns an encoder that casts the values of the array a to the type in the parameter to. The parameter
+// from is penstock's type of these values. [dialect.Cast] makes the same casts in SQL.
 func (f format) encoderFor(a arrow.Array, from, to arrow.DataType) (*encoder, error) {
 	put, err := f.payloadFor(a, from, to)
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Basis is the basis of a figure in a [Forecast].
+// Basis says where the figures of a stream in a [Forecast] come from.
 type Basis string
 
 const (
 	Measured Basis = "measured" // from the stream's own last run
 	Stated   Basis = "stated"   // from the first page of the list
-	Derived  Basis = "derived"  // from the size of its parent's list
+	Derived  Basis = "derived"  // from the size of the parent's list
 	Single   Basis = "single"   // the endpoint returns one object
 	Guessed  Basis = "guessed"  // nothing is known about the list
 )
@@ -28,8 +28,8 @@ type History struct {
 
 	Probes  int64 // how many of the requests found out how the list is paged; the next run does not send these requests
 	Reread  bool  // the list has one page, which was read twice
-	Parents int64 // parents that were requested, if no parent was skipped
-	Windows int64 // time windows that were requested, if the pass read all of them
+	Parents int64 // parents that were requested; 0 if any parent was skipped
+	Windows int64 // time windows that were requested; 0 if the pass did not read all of them
 }
 
 // Size is the size of a list that no run has read yet.
@@ -40,7 +40,7 @@ type Size struct {
 	Bytes   int64 // of all pages
 	AtLeast bool  // the list has more pages, and does not state how many
 
-	guessed bool // nothing is known about it
+	guessed bool // nothing is known about the list
 }
 
 // Lane is one credential. All its requests share one rate limit.
@@ -56,7 +56,7 @@ type Knowledge struct {
 	History  map[string]History                          // by stream; only of streams that were read before
 	Sizes    map[string]Size                             // by stream; of lists without a history
 	Sent     int64                                       // requests that found out the sizes
-	Expected func(s schemas.Stream, parents int64) int64 // how many of these parents a pass requests if none has changed
+	Expected func(s schemas.Stream, parents int64) int64 // how many of so many parents a pass requests if no parent has changed
 	Find     func(stream string) (schemas.Stream, bool)  // finds a parent that is not a stream of the run
 	Lane     func(stream string) Lane                    // returns the lane of a stream
 	Last     RunDuration                                 // cost of the last complete run
@@ -81,7 +81,7 @@ type Stream struct {
 	Seconds  float64 `json:"seconds"` // for this stream only, at the lane's rate
 	Ends     float64 `json:"ends_at"` // seconds after the run began
 	Basis    Basis   `json:"basis"`
-	AtLeast  bool    `json:"at_least,omitempty"` // the figures are the least that the stream needs
+	AtLeast  bool    `json:"at_least,omitempty"` // the stream needs at least these figures, and maybe more
 	Skipped  bool    `json:"skipped,omitempty"`  // ends after the deadline
 }
 
@@ -92,7 +92,7 @@ type Forecast struct {
 	Records  int64    `json:"records"`
 	Bytes    int64    `json:"bytes"`
 	Seconds  float64  `json:"seconds"`
-	AtLeast  bool     `json:"at_least,omitempty"` // the figures are the least that the run needs, because this is so for one of its streams
+	AtLeast  bool     `json:"at_least,omitempty"` // the run needs at least these figures; true if AtLeast is true for one of its streams
 	Sent     int64    `json:"sent"`               // requests that the forecast has sent
 	Guessed  int      `json:"guessed"`            // streams whose size is unknown
 	Skipped  int      `json:"skipped"`            // streams that end after the deadline
@@ -216,8 +216,8 @@ func (k Knowledge) child(s schemas.Stream, before map[string]Size) Stream {
 // maxGenerations limits how many parents of parents sizeOf follows.
 const maxGenerations = 10
 
-// sizeOf returns the size of a parent's list. The field Pages has only the pages that the run reads for child streams.
-// The result sure is false if nothing is known about the list.
+// sizeOf returns the size of a parent's list, and whether anything is known about the list. The field Pages counts
+// only the pages that the run reads for child streams.
 func (k Knowledge) sizeOf(parent string, before map[string]Size, generation int) (size Size, sure bool) {
 	if size, ok := before[parent]; ok {
 		return size, !size.guessed
@@ -237,7 +237,7 @@ func (k Knowledge) sizeOf(parent string, before map[string]Size, generation int)
 	return size, sure
 }
 
-// next returns the requests of the run after h, if nothing changes.
+// next returns how many requests the run after h sends if nothing changes.
 func (k Knowledge) next(s schemas.Stream, h History) int64 {
 	requests := h.Requests
 	if h.Probes > 0 {

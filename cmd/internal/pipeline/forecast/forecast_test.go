@@ -63,13 +63,13 @@ func TestForecast(t *testing.T) {
 
 	k.Deadline = 0
 	k.Last = RunDuration{Requests: 1023, Seconds: 40}
-	require.InDelta(t, 40, New(k).Seconds, 1e-9, "as slow as the last run")
+	require.InDelta(t, 40, New(k).Seconds, 1e-9, "the run takes as long as the last run")
 	k.Last = RunDuration{Requests: 2046, Seconds: 40}
 	require.InDelta(t, 20, New(k).Seconds, 1e-9, "half the requests take half the time")
 	k.Last = RunDuration{Requests: 23, Seconds: 5}
-	require.InDelta(t, 5+10.12*1000/1023, New(k).Seconds, 1e-9, "further requests take the time of the rate limit")
+	require.InDelta(t, 5+10.12*1000/1023, New(k).Seconds, 1e-9, "additional requests take the time that the rate limit requires")
 	k.Last = RunDuration{Requests: 1023, Seconds: 1}
-	require.InDelta(t, 10.12, New(k).Seconds, 1e-9, "never faster than the rate limit")
+	require.InDelta(t, 10.12, New(k).Seconds, 1e-9, "the run is never faster than the rate limit allows")
 }
 
 // TestForecastAfterTheFirstRun: the second run sends no probes, skips parents, and reads only the last time windows.
@@ -89,8 +89,8 @@ func TestForecastAfterTheFirstRun(t *testing.T) {
 	require.Equal(t, []int64{11, 150, 2, 8, 1, 2}, requests)
 }
 
-// TestForecastOfUnknownLists: if a figure is only the least that a list needs, the forecast marks it. It also marks the
-// figures of child streams that depend on that list.
+// TestForecastOfUnknownLists: if a list needs at least so many requests and maybe more, the forecast sets AtLeast. It
+// also sets AtLeast for child streams that depend on that list.
 func TestForecastOfUnknownLists(t *testing.T) {
 	t.Parallel()
 	k := knowledge()

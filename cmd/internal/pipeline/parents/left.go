@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Left has the missing rows of a pass that skipped parents: rows that the pass did not contain although their parents
-// were requested or are gone. // Invariant 12
+// Left has the missing rows of a pass that skipped parents. A row of the table is missing if the pass did not read it
+// although its parent was requested or is gone. // Invariant 12
 type Left struct {
 	Foreign int64           // missing rows that another parent's answer may contain
 	Parents map[uint64]bool // the parents of the missing rows
@@ -51,8 +51,8 @@ func (t Table) Review(ctx context.Context, k *Tracker, m *Stored, skipped bool, 
 	return l, t.leftParents(ctx, k, m, l, pass, now)
 }
 
-// leftParents finds the stored parents that the pass has not seen. It marks them, so that such a parent is requested
-// like a new parent if it appears again: its rows may be gone.
+// leftParents finds the stored parents that the pass has not seen. It marks them: if such a parent appears again, it
+// is requested like a new parent, because its rows may be gone.
 func (t Table) leftParents(ctx context.Context, k *Tracker, m *Stored, l *Left, pass string, now time.Time) error {
 	if !slices.ContainsFunc(m.entries, func(e remembered) bool { return e.is&listed == 0 }) {
 		return nil
@@ -60,7 +60,7 @@ func (t Table) leftParents(ctx context.Context, k *Tracker, m *Stored, l *Left, 
 	return t.each(ctx, func(tuple string, _ int64, _ string) {
 		id := tupleID([]byte(tuple))
 		if _, asked := slices.BinarySearch(k.requested, id); !asked && !m.lists(id) {
-			l.lost = append(l.lost, []any{t.Pipeline, t.Stream.Name, strings.Clone(tuple), nil, pass, now}) // the memory of tuple belongs to the scan
+			l.lost = append(l.lost, []any{t.Pipeline, t.Stream.Name, strings.Clone(tuple), nil, pass, now}) // the scan reuses the memory of tuple
 		}
 	})
 }
@@ -124,9 +124,9 @@ func (k *Tracker) skipped(m *Stored, context []arrow.Array, row int) bool {
 	return !asked && m.lists(id)
 }
 
-// exclusive reports whether only the answer for the row's own parent can contain the row's record. Each parent must
-// have one record, whose key is one of the parent's values. If a parent has several values, no parent that exists now
-// may have that value.
+// exclusive reports whether only the answer for the row's own parent can contain the row's record. This is so if each
+// parent has one record, and the record's key is one of the values that identify the parent. If several values
+// identify a parent, no parent that exists now may have that key among its values.
 func (k *Tracker) exclusive(key, context []arrow.Array, row int) bool {
 	if !k.single || len(key) != 1 {
 		return false

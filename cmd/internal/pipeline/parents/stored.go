@@ -129,8 +129,8 @@ func (t Table) each(ctx context.Context, visit func(tuple string, print int64, p
 	})
 }
 
-// Write writes the parents in the transaction of their rows, so that no parent is stored without its rows. A batch has
-// at most as many parents as the parameter most says. Invariants 1, 2
+// Write writes the parents in the transaction that writes their rows, so that no parent is stored without its rows.
+// The parameter most is the largest number of parents in a batch. Invariants 1, 2
 func (t Table) Write(ctx context.Context, tx load.Tx, pass string, now time.Time, parents []Parent, most int) error {
 	for some := range slices.Chunk(parents, max(1, most)) {
 		var rows [][]any
@@ -150,8 +150,8 @@ func (t Table) Write(ctx context.Context, tx load.Tx, pass string, now time.Time
 	return nil
 }
 
-// tellsParents reports whether each row identifies its parent, in columns that store the values exactly as the source
-// returned them.
+// tellsParents reports whether each row identifies its parent. The columns that do so must store the values exactly as
+// the source returned them.
 func tellsParents(t schemas.Table, columns []string) bool {
 	return !slices.ContainsFunc(columns, func(c string) bool {
 		at := t.Columns.FieldIndices(c)
@@ -163,7 +163,7 @@ func tellsParents(t schemas.Table, columns []string) bool {
 	})
 }
 
-// holds reports whether the parent is stored with this fingerprint and its rows are complete.
+// holds reports whether the parent is stored with this fingerprint and all its rows are in the table.
 func (m *Stored) holds(id uint64, print int64) bool {
 	m.mark(id, listed)
 	i, ok := m.find(id)

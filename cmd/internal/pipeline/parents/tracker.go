@@ -1,5 +1,6 @@
 // Package parents finds out which parents of a child stream a pass need not request, because their records have not
-// changed and the destinations have their rows. It also finds which rows such a pass has shown to be missing.
+// changed and the destinations have the rows of their children. At the end of such a pass, it finds the rows that are
+// missing.
 package parents
 
 import (
@@ -20,7 +21,7 @@ import (
 )
 
 // A parent's record does not show every change of its children. So each parent is requested at least once in
-// defaultReread passes. If there are at most fewParents, every pass requests all of them.
+// defaultReread passes. If there are at most fewParents parents, every pass requests all of them.
 const (
 	defaultReread = 10
 	fewParents    = 200
@@ -30,7 +31,7 @@ const (
 // every parent as gone.
 const controls = 3
 
-// Tracker follows the parents of one pass, over all its destinations.
+// Tracker follows the parents of one pass, for all destinations of the pass.
 type Tracker struct {
 	context    []string // columns that identify a row's parent, in the order of the tuples
 	definition uint64
@@ -38,8 +39,8 @@ type Tracker struct {
 	few        int
 	single     bool            // each parent has one record
 	known      []*Stored       // stored parents, by destination of the pass
-	skips      bool            // every destination knows its parents, so unchanged parents are skipped
-	again      map[uint64]bool // parents, by id, that this pass requests to confirm that the rows missing from the previous pass are gone
+	skips      bool            // every destination has stored its parents, so unchanged parents are skipped
+	again      map[uint64]bool // ids of parents whose rows were missing in the previous pass; this pass requests them to confirm it
 
 	controls  int
 	requested []uint64 // ids of requested parents, if others are skipped; sorted at the end
@@ -47,7 +48,7 @@ type Tracker struct {
 	values    []uint64 // hashes of the values of all parents' tuples, if a tuple has several values
 	noted     []Parent
 	records   int64
-	rejected  []int64 // ordinals of rejected records of parents that the method Take has not returned yet
+	rejected  []int64 // ordinals of rejected records whose parents Take() has not returned yet
 }
 
 // Parent is one parent that a pass has requested.
@@ -84,7 +85,8 @@ func Columns(s schemas.Stream) (columns []string) {
 	return columns
 }
 
-// Expected returns how many parents a pass requests if none of them has changed. The parameter of is their number.
+// Expected returns how many of a stream's parents a pass requests if no parent has changed. The second parameter is
+// the number of all parents.
 func Expected(s schemas.Stream, of int64) int64 {
 	k := NewTracker(s)
 	if k == nil || of <= int64(k.few) {
@@ -113,7 +115,7 @@ func (k *Tracker) Skips() bool { return k != nil && k.skips }
 func Definition(s schemas.Stream) uint64 {
 	rules := s.Rules
 	rules.MaskKey = ""
-	var records []string // paths that probes have found are left out
+	var records []string // empty if probes have found the paths
 	if s.Stated["records"] != "" {
 		records = s.Records
 	}
@@ -128,7 +130,7 @@ func Definition(s schemas.Stream) uint64 {
 	return binary.LittleEndian.Uint64(h.Sum(nil))
 }
 
-// Needs reports whether the pass must request the parent. The parameter of is the number of all parents.
+// Needs reports whether the pass must request the parent. The second parameter is the number of all parents.
 func (k *Tracker) Needs(p extract.Parent, of int) bool {
 	texts := valuesOf(p.Tuple)
 	if k.single && len(texts) > 1 {
@@ -156,7 +158,7 @@ func (k *Tracker) Needs(p extract.Parent, of int) bool {
 
 func (k *Tracker) print(p extract.Parent) int64 { return int64(p.Fingerprint + k.definition) }
 
-// Note notes the parents whose records a page contains. These records precede the records of later pages.
+// Note remembers the parents whose records a page contains. Pages must be passed in the order of the list.
 func (k *Tracker) Note(parents []extract.Parent) {
 	for _, p := range parents {
 		k.records += p.Records
@@ -167,7 +169,7 @@ func (k *Tracker) Note(parents []extract.Parent) {
 	}
 }
 
-// Refuse notes rejected records.
+// Refuse remembers rejected records.
 func (k *Tracker) Refuse(rejects []transform.Reject) {
 	if k == nil {
 		return
@@ -179,8 +181,8 @@ func (k *Tracker) Refuse(rejects []transform.Reject) {
 	}
 }
 
-// Take returns the parents whose rows are complete with the current group. If a record of a parent was rejected, the
-// parent's field sure is false, so that the next pass requests the parent again. // Invariant 11
+// Take returns the parents whose last rows are in the current commit group. If a record of a parent was rejected, the
+// field sure of the parent is false: the next pass requests the parent again. // Invariant 11
 func (k *Tracker) Take() []Parent {
 	out := k.noted
 	k.noted = nil
@@ -193,7 +195,7 @@ func (k *Tracker) Take() []Parent {
 	return out
 }
 
-// AddRows notes the rows of the requested parents.
+// AddRows remembers the keys of the rows of requested parents.
 func (k *Tracker) AddRows(t schemas.Table, b arrow.RecordBatch) error {
 	if k == nil || !k.skips {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// maxOpenRejects is the number of rejects of one stream that a run remembers. If there are more rejects, the run only
-// counts how many of the additional rejects are lost records. // Invariant 6
+// maxOpenRejects is the number of rejects of one stream that a run remembers. Of any further rejects, the run only
+// counts those that are lost records. // Invariant 6
 const maxOpenRejects = 100_000
 
 // ID identifies a reject in its stream.
@@ -23,7 +23,7 @@ func idOf(r transform.Reject) ID { return ID{r.ID, r.Pointer} }
 
 type openReject struct {
 	key, stage, reason string
-	record             bool // the record is missing from the table, not only a value
+	record             bool // the whole record is missing from the table, not only a value
 	accepted           time.Time
 }
 
@@ -97,7 +97,7 @@ func ReadOpen(ctx context.Context, d load.Destination, pipeline string) (map[str
 	return streams, err
 }
 
-// Met holds the rejects of a pass, and the records that it stored although they had open rejects.
+// Met has the rejects of a pass. It also has the records that the pass stored although they had open rejects.
 type Met struct {
 	all     map[ID]openReject
 	more    int64           // number of lost records that are not in the map
@@ -121,10 +121,10 @@ func (m *Met) Add(rejects ...transform.Reject) {
 	}
 }
 
-// AsOpen returns the open rejects after the pass, for a destination that had none before the pass.
+// AsOpen returns the open rejects after the pass for a destination without open rejects before the pass.
 func (m *Met) AsOpen() *Open { return &Open{all: m.all, more: m.more} }
 
-// Watch makes m note which records with rejects in o are stored by the pass.
+// Watch makes m remember which records with rejects in o the pass stores.
 func (m *Met) Watch(o *Open) {
 	if len(o.all) == 0 {
 		return
@@ -135,7 +135,7 @@ func (m *Met) Watch(o *Open) {
 	maps.Copy(m.watched, o.keys())
 }
 
-// Store notes the rows that the pass stores.
+// Store remembers the watched records among the rows that the pass stores.
 func (m *Met) Store(b transform.TableBatch) {
 	if len(m.watched) == 0 || len(b.Table.Key) != 1 {
 		return
@@ -191,7 +191,7 @@ func (o *Open) Lost() int64 {
 	return n
 }
 
-// Nameless counts the lost records whose key is unknown. Their child records cannot be requested.
+// Nameless counts the lost records whose key is unknown. The children of these records cannot be requested.
 func (o *Open) Nameless() int64 {
 	n := o.more
 	for _, r := range o.all {

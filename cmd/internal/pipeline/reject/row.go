@@ -24,11 +24,11 @@ type Row struct {
 	At                    time.Time
 	Accepted              time.Time
 	Passed                bool // a later pass has begun
-	Resolved              bool // resolved by an earlier retry or pass, or by this retry
+	Resolved              bool // resolved by an earlier pass, or by an earlier retry or this one
 	transform.Reject
 }
 
-// Values returns the row's columns, with these times.
+// Values returns the values of the row's columns, with the given times.
 func (j *Row) Values(resolved, accepted time.Time) []any {
 	return []any{
 		j.Run, j.Pipeline, j.Stream, j.Pass, j.Ordinal, j.Pointer, j.At,
@@ -44,7 +44,7 @@ func instant(t time.Time) any {
 	return t
 }
 
-// Values returns a new row's columns.
+// Values returns the values of the columns of a new row.
 func Values(run, pipeline, stream string, pass int, now, accepted time.Time, r transform.Reject) []any {
 	return (&Row{Run: run, Pipeline: pipeline, Stream: stream, Pass: int64(pass), At: now, Reject: r}).Values(time.Time{}, accepted)
 }
@@ -64,7 +64,7 @@ func Columns() []string {
 	return columns
 }
 
-// At returns the row i of b.
+// At returns row i of a batch.
 func At(b arrow.RecordBatch, i int) *Row {
 	text := func(c int) string { return rowhash.Text(b.Column(c), i) }
 	return &Row{
@@ -82,7 +82,7 @@ func flagAt(a arrow.Array, i int) bool {
 	return ok && flag.IsValid(i) && flag.Value(i)
 }
 
-// Int64At returns a value; 0 if it is null.
+// Int64At returns value i of a column, or 0 if the value is null.
 func Int64At(a arrow.Array, i int) int64 {
 	if n, ok := a.(*array.Int64); ok && n.IsValid(i) {
 		return n.Value(i)
@@ -90,7 +90,7 @@ func Int64At(a arrow.Array, i int) int64 {
 	return 0
 }
 
-// PlainKey formats a key of one column as rowhash.Text does. ok is false if the JSON is neither a text nor an
+// PlainKey formats a key of one column as rowhash.Text does. It returns false if the JSON is neither a text nor an
 // integer.
 func PlainKey(text string) (key string, ok bool) {
 	if strings.HasPrefix(text, `"`) {

@@ -25,9 +25,8 @@ func New(t time.Time) string {
 	return string(id[:])
 }
 
-// Later returns the given id if it is greater than the last one. Otherwise the clock has been set back, and Later
-// returns a new id just after the last one. Destinations compare run ids to decide whether a row is older than a pass.
-// Invariant 8
+// Later returns id. If the clock has been set back and id is not after last, it returns a new id just after
+// last. Destinations compare run ids to decide whether a row is older than a pass. // Invariant 8
 func Later(id, last string) string {
 	if t := Time(last); id <= last && !t.IsZero() {
 		return New(t.Add(time.Microsecond))
