@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// cursor requests the next page with a token from the answer: cursor=x after {"next_cursor": "x"}.
+// cursor is the pager that requests the next page with a token from the answer: cursor=x after {"next_cursor": "x"}.
 type cursor struct{ parameter }
 
 // Type implements [Pager].

@@ -199,7 +199,7 @@ func (p *Progress) Following(at Position) (Position, bool) {
 // Computes reports whether the next position can be computed without signals in the answers.
 func (p *Progress) Computes() bool { return pagerOf(p.Hint.Type).Traits().Computes }
 
-// of removes the signals that do not belong to typ, the configured kind of paging.
+// of returns the signals that belong to the configured kind of paging. The others are removed.
 func (s Signals) of(typ string) Signals {
 	switch {
 	case pagerOf(typ).Traits().Computes:

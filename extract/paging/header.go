@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// header requests the next page with a Range header. Its value is a range like items=10-19, or a token that the answer
-// has in a header.
+// header is the pager that requests the next page with a Range header. Its value is a range like items=10-19, or a
+// token from a header of the answer.
 type header struct{ parameter }
 
 // Type implements [Pager].

@@ -4,7 +4,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// keyset requests the next page with the id of the last record: starting_after=17.
+// keyset is the pager that requests the next page with the id of the last record: starting_after=17.
 type keyset struct{ parameter }
 
 // Type implements [Pager].

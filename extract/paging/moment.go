@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// moment requests the next page with the time of the last record: created_before=2026-11-21. Several records may have
-// the same time.
+// moment is the pager that requests the next page with the time of the last record: created_before=2026-11-21. Several
+// records may have the same time.
 type moment struct{ keyset }
 
 // Traits implements [Pager].

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// offset requests pages by the index of their first record: offset=20.
+// offset is the pager that requests pages by the index of their first record: offset=20.
 type offset struct{ parameter }
 
 // Type implements [Pager].

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// page requests pages by number: page=2.
+// page is the pager that requests pages by number: page=2.
 type page struct{ parameter }
 
 // Type implements [Pager].

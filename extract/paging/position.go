@@ -61,7 +61,7 @@ func linkPosition(name, v string) Position {
 	return Position{Kind: kind, Param: name, At: v}
 }
 
-// Query has parameters of a probe.
+// Query holds the parameters of a probe.
 type Query map[string]string
 
 // Add adds a parameter that the query does not have yet. It ignores an empty value.

@@ -8,7 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// token requests the next page with a member of the last record that is named like a token: {"id": 17, "cursor": "x"}.
+// token is the pager that requests the next page with a member of the last record. The member is named like a token:
+// {"id": 17, "cursor": "x"}.
 type token struct{ keyset }
 
 // Traits implements [Pager].

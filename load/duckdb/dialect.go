@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// literal quotes a text. It writes a zero byte as chr(0), because a statement cannot contain one.
+// literal returns a text in quotes. It writes a zero byte as chr(0), because a statement cannot contain one.
 func literal(s string) string {
 	q := "'" + strings.ReplaceAll(s, "'", "''") + "'"
 	return strings.ReplaceAll(q, "\x00", "' || chr(0) || '")

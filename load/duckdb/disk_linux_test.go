@@ -104,7 +104,7 @@ func fillDisk(t testing.TB, dir string) filler {
 	return filler{TB: t, dir: dir, name: filepath.Join(dir, "filler")}
 }
 
-// leave fills the disk except for size bytes.
+// leave fills the disk, so that only the given number of bytes stays free.
 func (f filler) leave(size int64) {
 	f.Helper()
 	_ = os.Remove(f.name)

@@ -60,7 +60,7 @@ func openTest(t testing.TB, path string, o Options) *DB {
 	return d
 }
 
-// put commits rows to leads.
+// put stores rows of leads in one commit.
 func put(ctx context.Context, t testing.TB, d *DB, run string, from, next state.Cursor, rows []loadtest.Row) error {
 	t.Helper()
 	x, err := d.Begin(ctx, stream, from, load.Pass{Run: run, Whole: true})

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// Publish writes a copy of the file to path, for readers that may keep it open for any time. A rename replaces the
-// previous copy. Readers that have the previous copy open continue to read it. Readers that open the path later get the
-// whole new copy. // Invariant 7
+// Publish writes a copy of the file to path, for readers that may keep it open for any length of time. A rename
+// replaces the previous copy. Readers that have the previous copy open continue to read it. Readers that open the path
+// later get the whole new copy. // Invariant 7
 //
-// Publish does nothing if the copy is up to date. It returns an error if a log exists beside path: another program
+// Publish does nothing if the copy is up to date. It returns an error if a log exists beside the copy: another program
 // has written to the copy, and the engine would replay that log into the new copy.
 func (d *DB) Publish(ctx context.Context, path string) error {
 	if err := d.publish(ctx, path); err != nil {
@@ -79,7 +79,7 @@ func (d *DB) published(path string) (same bool, err error) {
 	return d.logSize() == 0 && original.Size() == there.Size() && original.ModTime().Equal(there.ModTime()), nil
 }
 
-// replace copies the file, and renames the copy to path once the copy is durable. Nothing writes to the file
+// replace makes a copy of the file, and renames it to path once the copy is durable. Nothing writes to the file
 // meanwhile.
 func (d *DB) replace(ctx context.Context, path string) (err error) {
 	to, err := makeBeside(path, d.copyMode(path))

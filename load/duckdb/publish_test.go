@@ -39,7 +39,7 @@ func newPublishRig(t *testing.T) *publishRig {
 	return r
 }
 
-// load commits three rows that all have the version as their name.
+// load stores three rows in one commit. The name of each row is the version.
 func (r *publishRig) load(version string) {
 	r.Helper()
 	r.runs++

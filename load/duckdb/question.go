@@ -30,7 +30,7 @@ var tableFunctions = strings.Fields(`
 	summary unnest`)
 
 // forbidden are the scalar functions that a query may not call. These functions read files, write to the engine's log,
-// or run a statement that is not in the tree.
+// or run a statement that is given as an argument.
 var forbidden = []string{"read_blob", "read_text", "write_log", "json_execute_serialized_sql"}
 
 // checkStatement checks a statement and returns it in the form to run. The engine parses the statement. The statement

@@ -288,7 +288,7 @@ func locked(err error) bool {
 
 var holderName = regexp.MustCompile(`held in (.+? \(PID \d+\))`)
 
-// holder names the process that has the file open, if the engine reported it.
+// holder returns the name of the process that has the file open, if the engine reported it.
 func holder(err error) string {
 	if errors.Is(err, errInUse) {
 		return ": this process"

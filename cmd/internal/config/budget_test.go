@@ -23,8 +23,8 @@ streams:
   mine.two: {path: "https://elsewhere.example/b", key: [id]}
 `
 
-// All clients with the same credential share one governor. It has the limits of their surface. Clients without a
-// credential share a governor if they request from the same host.
+// All clients with the same credential share one governor. The governor has the limits of their surface. Clients
+// without a credential share a governor if they request from the same host.
 func TestBudgets(t *testing.T) {
 	c, err := Parse([]byte(budgets), input())
 	require.NoError(t, err)

@@ -14,8 +14,8 @@ const rereadEvery = 30 * time.Second
 // own. If the secret manager is locked, each command could wait for a timeout. // Invariant 15
 const failingTime = time.Minute
 
-// commands runs each ${cmd:…} only once, even if a template uses the same command for thousands of sources. It is safe
-// for concurrent use.
+// commands is a cache of outputs. It runs each ${cmd:…} only once, even if a template uses the same command for
+// thousands of sources. It is safe for concurrent use.
 type commands struct {
 	run func(argv []string) (string, error)
 

@@ -143,7 +143,7 @@ func (c *Config) checkMasks(p Pipeline, streams []Stream, say func(Pos, string, 
 	}
 }
 
-// MasksKeyed reports whether any of the streams has the mask hmac, which needs a key.
+// MasksKeyed reports whether any of the streams uses the mask hmac, which needs a key.
 func MasksKeyed(streams []Stream) bool {
 	return slices.ContainsFunc(streams, func(s Stream) bool {
 		return slices.ContainsFunc(s.Rules.Masks, func(m schemas.MaskRule) bool { return m.Mask.Action == schemas.MaskHMAC })

@@ -26,8 +26,8 @@ func ParsePin(file string, data []byte, header string) (signature.Scheme, error)
 	return s, nil
 }
 
-// readBlock reads a scheme that is given as a mapping, not as a name. The index makes the scheme's name unique in a
-// list.
+// readBlock reads a scheme that is given as a mapping, not as a name. The index becomes a part of the scheme's name, so
+// that the names in a list differ.
 func (w *Webhooks) readBlock(v value, index int) signature.Scheme {
 	s := signature.Scheme{Name: "custom", Header: w.Header, PublicURL: w.PublicURL, EventID: signature.FromJSON("/id")}
 	if index > 0 {

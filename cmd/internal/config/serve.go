@@ -69,7 +69,7 @@ func (s Serve) checkListen(v value, what, listen, preset string) {
 	}
 }
 
-// Worker configures `penstock worker`. Its listener has the tokens, the host names and the certificate of [Serve].
+// Worker configures `penstock worker`. Its listener uses the tokens, the host names and the certificate of [Serve].
 type Worker struct {
 	At     Pos // zero if the file has no such section
 	Listen string

@@ -58,7 +58,8 @@ func TestStateKeyOfEnvironment(t *testing.T) {
 	}
 }
 
-// With DestinationsOnly, the commands of all other secrets are not run. The form of these secrets is not checked.
+// With DestinationsOnly, only the commands of destinations and of the state are run. The form of other secrets is not
+// checked.
 func TestSecretsLeftUnread(t *testing.T) {
 	const text = `version: 1
 sources:

@@ -77,7 +77,7 @@ func (v value) given() bool { return v.node != nil }
 // pos returns the position of the value in the file.
 func (v value) pos() Pos { return posOf(v.node) }
 
-// as returns v with another name in messages.
+// as returns the value with another name in messages.
 func (v value) as(what string) value {
 	v.what = what
 	return v

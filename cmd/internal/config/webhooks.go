@@ -17,7 +17,7 @@ type Webhooks struct {
 	Header    string // name of the header with the signature, unless a scheme has another
 	PublicURL string // URL of this endpoint as the sender calls it, for schemes that sign the URL; "" if not needed
 
-	// Refresh has the streams that are read again after an unverified delivery. If the file does not have `unverified:
+	// Refresh lists the streams that are read again after an unverified delivery. If the file does not have `unverified:
 	// hint`, Refresh is empty.
 	Refresh []string
 
@@ -101,8 +101,8 @@ func (w *Webhooks) readSchemes(v value) []signature.Scheme {
 }
 
 // readScheme reads one scheme: the name of a preset, a mapping, or the word learn. For learn, it returns nil. A preset
-// with an entry in [ownHeaders] becomes two schemes, one for each header. The index makes the names of mappings in a
-// list unique.
+// with an entry in [ownHeaders] becomes two schemes, one for each header. The index becomes a part of the name of a
+// mapping, so that the names in a list differ.
 func (w *Webhooks) readScheme(v value, index int) []signature.Scheme {
 	if v.isMapping() {
 		return []signature.Scheme{w.readBlock(v, index)}

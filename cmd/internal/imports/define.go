@@ -353,7 +353,8 @@ func (f *definer) name(op Operation, s schemas.Stream) string {
 	return name
 }
 
-// moduleAt returns the module of endpoints in the catalogue whose path begins with the same two segments.
+// moduleAt returns the module of an endpoint of the catalogue. The path of this endpoint begins with the same two
+// segments.
 func (f *definer) moduleAt(path string) string {
 	all := segments(path)
 	if len(all) < 2 {

@@ -45,7 +45,7 @@ func query(o Operation, meaning string) *Param {
 	return nil
 }
 
-// pages reports whether a parameter selects a page or sets its size.
+// pages returns true if a parameter selects a page or sets its size.
 func pages(name string) bool {
 	return slices.ContainsFunc(meanings, func(m string) bool { return schemas.Paging().Parameter(m, name) })
 }
@@ -68,7 +68,7 @@ func isMetadata(name string) bool {
 	return true
 }
 
-// isWrapper reports whether a member with this name usually has the list.
+// isWrapper reports whether a member with this name usually contains the list.
 func isWrapper(name string) bool {
 	words := schemas.Paging()
 	return words.Lists.Has(name) || words.Wrappers.Has(name)

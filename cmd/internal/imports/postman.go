@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// collection has the parts of a Postman collection, format 2.0 or 2.1, that are read.
+// collection has those parts of a Postman collection that are read. The format is 2.0 or 2.1.
 type collection struct {
 	Info struct {
 		Name   string `json:"name"`
@@ -259,7 +259,7 @@ func (r *postman) params(a address, path string) []Param {
 	return all
 }
 
-// answer returns the shape of the saved successful answers, merged.
+// answer merges the saved successful answers, and returns their shape.
 func (r *postman) answer(all []saved) *Shape {
 	var out *Shape
 	for _, s := range all {

@@ -96,7 +96,7 @@ func pagination1(p schemas.Pagination) string {
 	return flow(parts)
 }
 
-// several formats a list of texts.
+// several returns a list of texts as YAML, on one line.
 func several(all []string) string {
 	parts := make([]string, len(all))
 	for i, s := range all {
@@ -105,7 +105,7 @@ func several(all []string) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// flow formats fields in braces, on one line.
+// flow returns fields as YAML in braces, on one line.
 func flow(fields []field) string {
 	parts := make([]string, len(fields))
 	for i, f := range fields {
@@ -118,7 +118,7 @@ func flow(fields []field) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// block formats fields as indented lines.
+// block returns fields as indented lines of YAML.
 func block(fields []field, indent string) []string {
 	var lines []string
 	for _, f := range fields {
@@ -137,8 +137,8 @@ var (
 	reserved = regexp.MustCompile(`(?i)^(true|false|null|yes|no|on|off|y|n|\.nan|\.inf)$`)
 )
 
-// quoted formats a text for YAML. The result has double quotes, unless the text is safe without them. `${` is escaped,
-// because a configuration would expand it.
+// quoted returns a text as a YAML value. The result has double quotes, unless the text is safe without them. `${` is
+// escaped, because a configuration would expand it.
 func quoted(s string) string {
 	s = strings.ReplaceAll(s, "${", "$${")
 	if plain.MatchString(s) && !reserved.MatchString(s) {

@@ -63,7 +63,7 @@ func (k Knowledge) from(setting string) extract.Provenance {
 	return extract.Provenance(cmp.Or(k.Stream.Stated[setting], string(extract.Catalogued)))
 }
 
-// placesOf formats the JSON pointers that say where the records are in a body. An empty pointer is the whole body.
+// placesOf describes where the records are in a body. An empty JSON pointer is the whole body.
 func placesOf(pointers []string) string {
 	all := make([]string, len(pointers))
 	for i, p := range pointers {
@@ -129,7 +129,7 @@ func listOf(texts []string) string {
 	return "[" + strings.Join(q, ", ") + "]"
 }
 
-// pagination formats p as it is written in the configuration; "" if nothing is known.
+// pagination returns p as it is written in the configuration; "" if nothing is known.
 func pagination(p schemas.Pagination) string {
 	all := []pair{{"type", p.Type}, {"page", p.Page}, {"size", p.Size}, {"order", p.Order}}
 	if p.Limit > 0 {
@@ -149,7 +149,7 @@ func pagination(p schemas.Pagination) string {
 
 type pair struct{ name, value string }
 
-// flow formats a YAML mapping on one line, without empty values: {type: page, size: limit}.
+// flow returns a YAML mapping on one line, without empty values: {type: page, size: limit}.
 func flow(pairs ...pair) string {
 	var parts []string
 	for _, p := range pairs {
@@ -165,7 +165,7 @@ func flow(pairs ...pair) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// PrintFacts prints each fact with its origin and evidence, with prefix before each line.
+// PrintFacts prints each fact with its origin and evidence. Each line begins with the prefix.
 func PrintFacts(w io.Writer, prefix string, facts []extract.Fact) {
 	for _, f := range facts {
 		fmt.Fprintf(w, "%s%-10s %s (%s)\n", prefix, f.About, render.Printable(cmp.Or(f.Value, "unknown"), false), f.From)

@@ -117,8 +117,8 @@ func (a Applied) Webhooks() Webhooks {
 	return Webhooks{Through: a.Through, Open: len(a.Open), Refresh: a.Refresh > 0, Dead: a.Dead, Announced: a.Announced + a.Fresh, Found: a.Found}
 }
 
-// Coverage returns the share of changes that events announced, from 0 to 1. ok is false if nothing has changed
-// yet.
+// Coverage returns the share of changes that events announced, from 0 to 1. The result ok is false if nothing has
+// changed yet.
 func (w Webhooks) Coverage() (share float64, ok bool) {
 	all := w.Announced + w.Found
 	if all == 0 {

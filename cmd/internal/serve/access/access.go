@@ -113,8 +113,8 @@ func (g *Guard) Local(r *http.Request) (Identity, error) {
 	return Identity{Name: "local", Role: Operate}, nil
 }
 
-// Holds returns the current identity for the token of id: its role may have changed. It returns false if the
-// token no longer exists.
+// Holds returns the current identity for the token of an earlier identity, because the role of the token may have
+// changed since. It returns false if the token no longer exists.
 func (g *Guard) Holds(id Identity) (Identity, bool) {
 	for _, t := range *g.tokens.Load() {
 		if t.key == id.key {

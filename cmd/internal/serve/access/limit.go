@@ -28,8 +28,7 @@ type limiter struct {
 	all     bucket
 }
 
-// bucket is a leaky bucket. The field count is the content of the bucket at the moment in the field time. The content
-// decreases by one per interval.
+// bucket is a leaky bucket: what it contained (count) at one moment (time). The content decreases by one per interval.
 type bucket struct {
 	count float64
 	time  time.Time
