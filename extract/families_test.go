@@ -109,17 +109,17 @@ func families(n int) map[string]http.HandlerFunc {
 			}
 			fmt.Fprint(w, rows(from, from+10, n))
 		},
-		"marker":                     byToken("Marker", `{"NextMarker":%[2]s,"Functions":%[1]s}`, "null"),
-		"marker of a truncated list": byToken("marker", `{"result":{"users":%s,"is_truncated":true,"marker":%s}}`, `null,"is_truncated":false`),
-		"continue":                   byToken("continue", `{"kind":"PodList","metadata":{"resourceVersion":"1","continue":%[2]s},"items":%[1]s}`, `""`),
-		"token ends as null":         byToken("cursor", `{"data":%s,"next_cursor":%s}`, "null"),
-		"token ends as false":        byToken("cursor", `{"data":%s,"next_cursor":%s}`, "false"),
-		"token ends as 0":            byToken("cursor", `{"data":%s,"next_cursor":%s}`, `"0"`),
-		"token ends as empty":        byToken("cursor", `{"data":%s,"next_cursor":%s}`, `""`),
-		"token with its own name":    byToken("nextPageToken", `{"issues":%s,"nextPageToken":%s}`, "null"),
-		"token named offset":         byToken("offset", `{"records":%s,"offset":%s}`, "null"),
-		"token in brackets":          byToken("pagination[cursor]", `{"data":{"sources":%s,"pagination":{"next":%s}}}`, "null"),
-		"token among several": func(w http.ResponseWriter, r *http.Request) {
+		"marker":                        byToken("Marker", `{"NextMarker":%[2]s,"Functions":%[1]s}`, "null"),
+		"marker of a truncated list":    byToken("marker", `{"result":{"users":%s,"is_truncated":true,"marker":%s}}`, `null,"is_truncated":false`),
+		"continue":                      byToken("continue", `{"kind":"PodList","metadata":{"resourceVersion":"1","continue":%[2]s},"items":%[1]s}`, `""`),
+		"the last token is null":        byToken("cursor", `{"data":%s,"next_cursor":%s}`, "null"),
+		"the last token is false":       byToken("cursor", `{"data":%s,"next_cursor":%s}`, "false"),
+		"the last token is 0":           byToken("cursor", `{"data":%s,"next_cursor":%s}`, `"0"`),
+		"the last token is empty":       byToken("cursor", `{"data":%s,"next_cursor":%s}`, `""`),
+		"token nextPageToken":           byToken("nextPageToken", `{"issues":%s,"nextPageToken":%s}`, "null"),
+		"token named offset":            byToken("offset", `{"records":%s,"offset":%s}`, "null"),
+		"token parameter with brackets": byToken("pagination[cursor]", `{"data":{"sources":%s,"pagination":{"next":%s}}}`, "null"),
+		"one of several tokens": func(w http.ResponseWriter, r *http.Request) {
 			from := token(r, "apcontinue")
 			more := ""
 			if from+10 < n {
@@ -151,24 +151,24 @@ func families(n int) map[string]http.HandlerFunc {
 			from := number(r, "startIndex", 1) - 1
 			fmt.Fprintf(w, `{"totalResults":%d,"startIndex":%d,"itemsPerPage":10,"Resources":%s}`, n, from+1, rows(from, from+10, n))
 		},
-		"offsets from 1, unstated": func(w http.ResponseWriter, r *http.Request) {
+		"offsets from 1, not stated": func(w http.ResponseWriter, r *http.Request) {
 			from := number(r, "start", 1) - 1
 			fmt.Fprintf(w, `{"data":%s}`, rows(from, from+10, n))
 		},
-		"exceeded limit":            byLimit(n),
-		"total in another language": byPage("page", nothing, `{"gesamtanzahl":`+strconv.Itoa(n)+`,"daten":%s}`),
-		"total in an object":        byPage("page", nothing, `{"took":3,"timed_out":false,"hits":{"total":{"value":`+strconv.Itoa(n)+`,"relation":"eq"},"hits":%s}}`),
-		"beyond the end is 204":     byPage("page", status(http.StatusNoContent), `{"data":%s}`),
-		"beyond the end is 400":     byPage("page", status(http.StatusBadRequest), `{"data":%s}`),
-		"beyond the end is 404":     byPage("page", status(http.StatusNotFound), `{"data":%s}`),
-		"beyond the end is the first page": func(w http.ResponseWriter, r *http.Request) {
+		"flag for an exceeded limit": byLimit(n),
+		"total in another language":  byPage("page", nothing, `{"gesamtanzahl":`+strconv.Itoa(n)+`,"daten":%s}`),
+		"total in an object":         byPage("page", nothing, `{"took":3,"timed_out":false,"hits":{"total":{"value":`+strconv.Itoa(n)+`,"relation":"eq"},"hits":%s}}`),
+		"204 after the last page":    byPage("page", status(http.StatusNoContent), `{"data":%s}`),
+		"400 after the last page":    byPage("page", status(http.StatusBadRequest), `{"data":%s}`),
+		"404 after the last page":    byPage("page", status(http.StatusNotFound), `{"data":%s}`),
+		"the first page again after the last": func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			if (p-1)*10 >= n {
 				p = 1
 			}
 			fmt.Fprintf(w, `{"data":%s}`, rows((p-1)*10, p*10, n))
 		},
-		"beyond the end is the last page": func(w http.ResponseWriter, r *http.Request) {
+		"the last page again after the last": func(w http.ResponseWriter, r *http.Request) {
 			p := min(number(r, "page", 1), (n+9)/10)
 			fmt.Fprintf(w, `{"data":%s}`, rows((p-1)*10, p*10, n))
 		},

@@ -31,7 +31,7 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[paging.Position], 
 	case p.Broken != paging.Position{}:
 		st.Continuation = paging.Continuation{Next: p.Broken}
 	case p.Whole && st.Rule == RuleTotal && st.total != int64(st.batch.N):
-		return l.unsettled(p.Unexplained(fmt.Sprintf("the list changed while it was read: it now states %d records and shows %d", st.total, st.batch.N)))
+		return l.unsettled(p.Unexplained(fmt.Sprintf("the list changed while it was read: it now states %d records, but returned %d", st.total, st.batch.N)))
 	case p.Whole:
 		if p.Reread {
 			l.traits.whole = max(l.traits.whole, st.batch.N)

@@ -49,7 +49,7 @@ func TestAnswersThatAreEasilyMisread(t *testing.T) {
 			p := number(r, "page", 1)
 			fmt.Fprintf(w, `{"next_page":%d,"data":%s}`, p+1, rows((p-1)*10, p*10, 35))
 		},
-		"pending is a business figure": func(w http.ResponseWriter, r *http.Request) {
+		"the member pending is not about paging": func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			fmt.Fprintf(w, `{"pending":3,"data":%s}`, rows((p-1)*10, p*10, 35))
 		},
@@ -75,7 +75,7 @@ func TestAnswersThatAreEasilyMisread(t *testing.T) {
 			p := number(r, "page", 1)
 			fmt.Fprint(w, rows((p-1)*10, p*10, 35))
 		},
-		"links only to itself": func(w http.ResponseWriter, r *http.Request) {
+		"the only link leads to the page itself": func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			fmt.Fprintf(w, `{"links":[{"rel":"self","href":"/x"}],"data":%s}`, rows((p-1)*10, p*10, 35))
 		},

@@ -13,7 +13,7 @@ import (
 // A list that grows during the probes has records after its stated last page. If the stated numbers have grown too,
 // the list is accepted. Otherwise the negotiation stops.
 func TestListThatGrowsDuringNegotiation(t *testing.T) {
-	for name, grows := range map[string]bool{"its numbers grow": true, "its numbers stay": false} {
+	for name, grows := range map[string]bool{"the stated numbers grow": true, "the stated numbers stay": false} {
 		t.Run(name, func(t *testing.T) {
 			var requested atomic.Int64
 			s := own("x.things")
