@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// AddSourceUnits adds the units of one source in a run to l, unless the worker already has units of that source in the
-// run. Only one process can work on a source at a time. So if other processes have left unfinished units, those
-// processes are gone, and their units are cancelled first.
+// AddSourceUnits adds the units of one source in a run to the store l, unless the worker already has units of that
+// source in the run. Only one process can work on a source at a time. So if other processes have left unfinished units,
+// those processes are gone, and their units are cancelled first.
 func AddSourceUnits(ctx context.Context, l state.Units, worker string, units []state.Unit) error {
 	if len(units) == 0 {
 		return nil

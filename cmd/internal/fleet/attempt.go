@@ -74,7 +74,7 @@ func (a *Attempt) streamReports(u state.Unit) (all []pipeline.StreamReport, requ
 		ends, most := a.ends[name], 0
 		for _, r := range ends {
 			complete = complete && r.Status == pipeline.StatusComplete
-			most = max(most, r.Requests) // destinations share the responses
+			most = max(most, r.Requests) // counted once, because all destinations share the responses
 		}
 		complete = complete && len(ends) == a.destinations
 		all, requests = append(all, ends...), requests+most

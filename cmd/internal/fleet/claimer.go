@@ -122,8 +122,8 @@ func (g *heldUnits) held() []int64 {
 	return slices.Sorted(maps.Keys(g.left))
 }
 
-// beat sends heartbeats until ctx ends. The last successful heartbeat before the call was at the time last. If
-// heartbeats fail for too long, beat calls lost(), before the store lets another worker claim the units. It measures
+// beat sends heartbeats until ctx ends. Before the call, the last successful heartbeat was at the given time. If
+// heartbeats fail for too long, beat calls lost(), before the store lets another worker claim the units. beat measures
 // the time with the clock of this process. If the claimer is Alone, failed heartbeats do not end the attempt.
 // Invariant 13
 func (g *heldUnits) beat(ctx context.Context, last time.Time, lost context.CancelCauseFunc) {

@@ -123,7 +123,7 @@ func TestPoolThousands(t *testing.T) {
 	for _, mix := range mixes {
 		for _, known := range []bool{false, true} {
 			c := together(t, fleet.Pool{}, known, mix...)
-			require.LessOrEqual(t, c.sound, alone.sound+alone.sound/10, "alone %s, beside %q (known: %t) %s", alone.sound, mix, known, c.sound)
+			require.LessOrEqual(t, c.sound, alone.sound+alone.sound/10, "the sound sources took %s alone, but beside %q (known: %t) they took %s", alone.sound, mix, known, c.sound)
 			require.LessOrEqual(t, c.most, 4*fleet.DefaultWidth)
 			require.Equal(t, 1000, c.ends["sound"])
 			require.Equal(t, 1000, c.tries["sound"], "a source that answers is never put off")

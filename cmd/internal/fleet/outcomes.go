@@ -126,8 +126,8 @@ func rank(s pipeline.Status) int {
 	return 2
 }
 
-// Report returns one report over all sources: stopped if a source was stopped, complete if all are complete,
-// failed if all failed, else partial. // Invariant 14
+// Report returns one report over all sources. Its status is stopped if a source was stopped, complete if all are
+// complete, failed if all failed, and otherwise partial. // Invariant 14
 func (t *Outcomes) Report() pipeline.Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -145,8 +145,8 @@ func (f *scheduler) room() bool {
 const longSilence = 5
 
 // putOff interrupts jobs that wait for their sources, so that other jobs can start. An interrupted job starts again in
-// a later round. The lowest round of the jobs that have not started is given. putOff begins with jobs whose source has
-// never answered. Of several such jobs, it begins with the one that has waited the longest.
+// a later round. The argument is the lowest round of the jobs that have not started. putOff begins with jobs whose
+// source has never answered. Of several such jobs, it begins with the one that has waited the longest.
 // Invariant 15
 func (f *scheduler) putOff(waiting int) {
 	if len(f.active) < f.pool.Most {

@@ -54,8 +54,8 @@ type MemoryPlan struct {
 	Rows   int   // wanted number of rows in one commit; the last page may exceed it
 }
 
-// with joins the plans r and other to a plan that is large enough for both. The field Rows is taken from r, or from
-// other if r does not set it.
+// with() returns a plan that is large enough for both r and other. The field Rows is taken from r, or from other if r
+// does not set it.
 func (r MemoryPlan) with(other MemoryPlan) MemoryPlan {
 	ahead := max(r.Ahead, other.Ahead)
 	if r.Ahead == 0 || other.Ahead == 0 {

@@ -36,7 +36,7 @@ func keepHeap(bytes int64) {
 	}
 }
 
-// add sets the heap size for the runs at work and r.
+// add adds r to the runs in progress, and adjusts the heap size.
 func (u *heapUse) add(r *Run) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -47,7 +47,7 @@ func (u *heapUse) add(r *Run) {
 	u.keep()
 }
 
-// remove sets the heap size for the runs at work without r.
+// remove removes r from the runs in progress, and adjusts the heap size.
 func (u *heapUse) remove(r *Run) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -113,8 +113,8 @@ func ReadSecret(path string) (string, error) {
 	return string(data), nil
 }
 
-// mounted reports whether a file is in a folder to which a container runtime or systemd mounts secrets. The runtime or
-// systemd chooses the mode of the file.
+// mounted reports whether a file is in a folder to which a container runtime or systemd mounts secrets. The user cannot
+// change the mode of such a file, because the runtime or systemd chooses it.
 func mounted(path string) bool {
 	abs, err := filepath.Abs(path)
 	return err == nil && slices.ContainsFunc([]string{"/run/secrets/", "/var/run/secrets/", "/run/credentials/"}, func(dir string) bool {

@@ -33,7 +33,7 @@ type Run struct {
 	Parts          []Part
 }
 
-// Part is the row of one source of a run in a destination.
+// Part is a row in the table of runs of one destination. It describes what one run did for one source.
 type Part struct {
 	Destination    string
 	Source         string // "" if the pipeline has only one
@@ -113,7 +113,7 @@ func add(ctx context.Context, r *open.Reader, run string, all map[string]*Run) e
 		p.Ended, _ = values[4].(time.Time)
 		p.Text, _ = values[5].(string)
 		p.Error, _ = values[6].(string)
-		_ = json.Unmarshal([]byte(p.Text), &p.Counts) // the text is shown as it is
+		_ = json.Unmarshal([]byte(p.Text), &p.Counts) // an invalid text is still shown as it is
 		if all[id] == nil {
 			all[id] = &Run{ID: id, Pipeline: of}
 		}
@@ -213,8 +213,8 @@ func recordsOf(ctx context.Context, s state.Store, run string) (all []state.RunR
 	return all, err
 }
 
-// goesOn sets the status "running" for each run that has units that have not ended. If a run is named, goesOn looks
-// only at this run.
+// goesOn sets the status "running" for each run with units that have not ended. If a run is named, goesOn looks only at
+// this run.
 func goesOn(ctx context.Context, s state.Store, run string, all map[string]*Run) error {
 	units, err := s.ReadUnits(ctx)
 	if err != nil {

@@ -199,7 +199,7 @@ func sized(rs []Record) []byte {
 	return body
 }
 
-// FailingAt makes the list fail at this page.
+// FailingAt makes each reading of the list fail at the given page.
 func FailingAt(l *List, page int) {
 	l.Fail = func(p int) error {
 		if p == page {

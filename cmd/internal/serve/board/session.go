@@ -87,7 +87,7 @@ func (s *sessions) of(r *http.Request) (who access.Identity, ok bool) {
 	return v.who, true
 }
 
-// signedIn returns the visitor of a session, with the current role of the token. ok is false if there is no
+// signedIn returns the visitor of a session, with the current role of the token. It returns false if there is no
 // session, or if the token was removed.
 func (b *Board) signedIn(r *http.Request) (identity access.Identity, ok bool) {
 	if identity, ok = b.sessions.of(r); ok {

@@ -38,7 +38,7 @@ func (s Source) Word() string {
 	return string(s.State)
 }
 
-// Sources is a page of the list of sources, problems first, and the number in each state.
+// Sources is a page of the list of sources, problems first. Tally counts all sources by state.
 type Sources struct {
 	List[Source]
 	Tally StateCounts
