@@ -20,8 +20,8 @@ type node struct {
 // MaxNodes limits the memory of one body: at most 48 MiB for its nodes.
 const MaxNodes = 1 << 22
 
-// Doc is a JSON body with the offsets of its objects and arrays. So a walk can skip a value of any size in one step,
-// and decodes only the values that it needs.
+// Doc is a JSON body with the offsets of its objects and arrays. With these offsets, a walk over the members skips a
+// value of any size in one step, and decodes only the values that it needs.
 //
 // Scan only checks that strings end and brackets match. A truncated body fails this check. Walks check the other rules
 // of JSON in the values that they visit.

@@ -184,7 +184,7 @@ func (h *holder) exchange(ctx context.Context, f func(context.Context, *exchange
 	return now.access, err
 }
 
-// call gets a grant from the server by request(). It stores callNote before the request, and stores the new grant
+// call gets a grant from the server with request(). It stores callNote before the request, and stores the new grant
 // before any process uses the grant. So if the process is killed, nothing is lost: the entry has the old grant, the new
 // grant, or the note of a call without an answer.
 func (x *exchange) call(ctx context.Context, callNote note, request func(context.Context) (grant, error)) error {

@@ -245,7 +245,7 @@ func TestGrantOutlivesFaults(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer http.HandlerFunc
 		class  Class
-		ended  string // why the grant is not used again; "" if it is
+		ended  string // why the grant is not used again; "" if it is used again
 	}{
 		"500":                  {jsonText(500, `{"error":"server_error"}`), Throttled, ""},
 		"502 html":             {text(502, "text/html", `<html>bad gateway</html>`), Throttled, ""},

@@ -82,7 +82,7 @@ func TestProbeHangsOverHTTP(t *testing.T) {
 		}
 		begun := time.Now()
 		var hung, others sync.WaitGroup
-		hung.Go(func() { read("/a") }) // refused first; goes first when the gate opens
+		hung.Go(func() { read("/a") }) // is refused first, and is sent first when the gate opens
 		time.Sleep(2100 * time.Millisecond)
 		for _, path := range []string{"/b", "/c", "/d"} {
 			others.Go(func() { read(path) })

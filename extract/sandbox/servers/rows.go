@@ -158,8 +158,8 @@ func (l *List) shown(rows []row) []row {
 	return slices.DeleteFunc(slices.Clone(rows), l.hides)
 }
 
-// rawTab is a text that a body has first, because the encoder would escape a tab. Then it is replaced by a text with a
-// raw tab.
+// rawTab is a placeholder in an encoded body, because the encoder would escape a tab. At the end, a text with a raw tab
+// replaces it.
 const rawTab = "a raw tab"
 
 func odd(kind string) json.RawMessage {

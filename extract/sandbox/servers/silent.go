@@ -25,7 +25,7 @@ func (s Spec) Lies() bool {
 	})
 }
 
-// Silent reports whether the server leaves out records, and a single reading cannot notice it. The cases are:
+// Silent reports whether the server leaves out records in a way that a single reading cannot notice. The cases are:
 //
 //   - its signals are wrong;
 //   - a part of a page is missing, and the rest of the answer is unchanged;

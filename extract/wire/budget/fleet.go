@@ -53,10 +53,10 @@ type fleet struct {
 	stop    context.CancelFunc
 	leases  []grant       // in the order of their instants
 	until   instant       // when the leases end
-	lead    time.Duration // how long before their end the next exchange begins
+	lead    time.Duration // how long before the end of the leases the next exchange begins
 	given   int           // unused grants when the last lease arrived
 	since   time.Time     // when the last lease arrived
-	wall    time.Time     // the same moment by the machine's clock, which may be set
+	wall    time.Time     // the same moment by the machine's clock, which may jump
 	taken   int           // grants that callers have taken since the last lease arrived
 	expired []instant     // instants at which the window counted the grants that have expired since the last lease
 	waiting int           // callers that wait for a grant
@@ -65,7 +65,7 @@ type fleet struct {
 	asked   time.Time     // when the last exchange began
 	retry   time.Time     // no exchange for a lease begins before this
 	failed  time.Time     // when the ledger stopped answering; zero if it answers
-	misses  int           // failed exchanges since then
+	misses  int           // failed exchanges since the ledger stopped answering
 	err     error
 	trip    time.Duration // recent round trip to the ledger
 }
@@ -335,8 +335,8 @@ func (r *record) open(stored []byte, plan Plan, joined bool, now instant) error 
 	return nil
 }
 
-// adopt replaces the local copy with the ledger's record, which includes the first n reports. The governor's clock was
-// set meanwhile. Before that, it showed the instant before. The caller holds g.mu.
+// adopt replaces the local copy with the ledger's record, which includes the first n reports. The caller has just set
+// the governor's clock. Before that, the clock showed the given instant. The caller holds g.mu.
 func (g *Governor) adopt(r record, n int, before instant) {
 	f := g.fleet
 	switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A connection may open late, or its process may be suspended. Then its permits expire, and the worker must not use
-// them. Otherwise all workers together would exceed the limit. // Invariant 4
+// A connection may open late, or the process may be suspended. Then permits expire, and the worker must not use them.
+// Otherwise all workers together would exceed the limit. // Invariant 4
 func TestFleetLateConnections(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limit := Rate{20, time.Second}

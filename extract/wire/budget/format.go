@@ -157,8 +157,8 @@ func (r *record) codeUnleased(c *coder) {
 	}
 }
 
-// code appends or reads the buckets that are not empty. For each, it stores the distance from the previous one, and the
-// count.
+// code appends or reads the buckets that are not empty. For each bucket, it stores the distance from the previous
+// bucket, and the count of requests.
 func (l *requestWindow) code(c *coder) {
 	if l.oldest < 0 || l.newest == math.MaxInt64 || l.newest-l.oldest >= buckets {
 		c.short = true

@@ -48,7 +48,7 @@ type Governor struct {
 	joined     bool              // this governor is a member of the record
 	broken     error             // the file could not be read or written; from then on, no request is permitted
 	inFlight   int
-	pending    int         // requests in flight, and callers of Take
+	pending    int         // requests in flight, and callers that wait in Take
 	load       concurrency // how many requests may be in flight
 	probeUntil instant     // after the gate opened: until then, requests wait for the answer to this process's first request
 	waiting    string
@@ -90,7 +90,7 @@ func (g *Governor) time(i instant) time.Time {
 // have changed the record.
 const longestWait = 20 * time.Millisecond
 
-// Reasons why a request waits. While the gate is closed, a request waits for the reason for which the gate closed.
+// Reasons why a request waits. While the gate is closed, the reason why it closed is used instead.
 const (
 	waitsForPace    = "pace"
 	waitsForLimit   = "limit"

@@ -47,8 +47,8 @@ func usesBudget(t *testing.T, model counter, limit int, jitter time.Duration) {
 	require.GreaterOrEqual(t, used, 1-guard.Seconds()-0.005, "used share")
 }
 
-// A request with a permit counts before it is on the wire. Connections may open slowly, or many at the same moment.
-// Expired permits are replaced.
+// A request with a permit counts before it is on the wire. Connections may open slowly, or many may open at the same
+// moment. Expired permits are replaced.
 func TestGovernorUnsent(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		limit := Rate{10, time.Minute}
@@ -110,7 +110,7 @@ func TestGovernorSlowServer(t *testing.T) {
 }
 
 // If the delays of requests on their way differ widely, the server refuses a few requests at first. Then the governor
-// counts each request for as long as it may have been delayed, and the server refuses no more.
+// counts each request for as long as it may have been delayed, and the server refuses no more requests.
 func TestGovernorLearnsDelays(t *testing.T) {
 	for _, limit := range []int{7, 30, 100} {
 		for _, latency := range []time.Duration{200 * time.Millisecond, time.Second} {
@@ -131,7 +131,7 @@ func TestGovernorLearnsDelays(t *testing.T) {
 	}
 }
 
-// One request in three is refused at random. All requests wait as the answer says, then continue.
+// One request in three is refused at random. All requests wait for as long as the answer says, and then continue.
 func TestGovernorStorm(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &storm{every: 3}, latency: 50 * time.Millisecond, retry: "1"}

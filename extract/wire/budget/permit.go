@@ -10,8 +10,8 @@ import (
 // [Permit.Ready] when the connection is open, and [Permit.Sent] when the request is on the wire. Then call
 // [Permit.Answered] or [Permit.Lost], and [Permit.Done] last.
 type Permit struct {
-	// Probe marks a request that tests a hypothesis about the API. Its 5xx answer is not a failure of the server,
-	// unless it has a Retry-After.
+	// Probe marks a request that tests a hypothesis about the API. A 5xx answer to it does not count as a failure of the
+	// server, unless the answer has a Retry-After.
 	Probe bool
 
 	g       *Governor

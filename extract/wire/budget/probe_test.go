@@ -16,10 +16,10 @@ type hanging struct {
 	mu      sync.Mutex
 	refused time.Time
 	passed  bool
-	ahead   []time.Time // requests after the gate opened, before passed
+	ahead   []time.Time // requests after the gate opened, until passed is true
 }
 
-// arrive answers a request. ok is false if the request gets no answer.
+// arrive answers a request. The last result is false if the request gets no answer.
 func (h *hanging) arrive(hangs bool) (status int, header http.Header, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

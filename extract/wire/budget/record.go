@@ -200,7 +200,7 @@ func (r *record) apply(p report) {
 	}
 }
 
-// settle fixes how long a request counts, now that it was answered or lost.
+// settle decides how long an answered or lost request counts.
 func (r *record) settle(p report) {
 	if p.sent == 0 {
 		r.release(p.noted) // never sent, so the server has not counted the request

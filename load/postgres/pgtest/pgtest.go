@@ -65,7 +65,7 @@ func newServer(t testing.TB, settings ...string) *Server {
 	return s
 }
 
-// launch makes the server's files and starts it.
+// launch makes the server's files and starts the server.
 func (s *Server) launch() {
 	s.t.Helper()
 	s.initialize()
@@ -109,7 +109,7 @@ func freePort(t testing.TB) string {
 	return port
 }
 
-// folder creates the server's folder. It belongs to the user that the server runs as.
+// folder creates the server's folder. The folder belongs to the user that the server runs as.
 func (s *Server) folder() string {
 	removeAbandoned()
 	return s.folderIn(parent())
