@@ -51,7 +51,7 @@ func TestPagesWithBrokenValues(t *testing.T) {
 			}, s)
 			c, err := f.Negotiate(t.Context(), s)
 			require.NoError(t, err)
-			if name != "null as the first" {
+			if name != "null as first record" {
 				require.Equal(t, []string{"id"}, c.Key)
 			}
 			pages := 0
