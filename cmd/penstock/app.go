@@ -120,7 +120,7 @@ func (a *app) printError(err error) {
 	}
 }
 
-// confirm asks for confirmation, unless yes is set.
+// confirm asks the user for confirmation. If the user has passed --yes, it does not ask.
 func (a *app) confirm(ctx context.Context, yes bool, question string) error {
 	if yes {
 		return nil

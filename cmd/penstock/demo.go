@@ -118,8 +118,8 @@ func demoSetup(a *app, dir, url string) (*config.Config, error) {
 	return a.open.Load()
 }
 
-// demoRun makes one run and prints its result. If the argument unchanged is true and the run changes a row, demoRun
-// returns an error.
+// demoRun makes one run and prints its result. If the last argument is true and the run changes a row, demoRun returns
+// an error.
 func demoRun(ctx context.Context, a *app, c *config.Config, title string, unchanged bool) error {
 	start := time.Now()
 	result, err := a.executor(c).Run(ctx, execute.Run{Conf: c, Pipeline: c.Pipelines[0], Show: a.showProgress})

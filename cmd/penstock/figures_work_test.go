@@ -72,8 +72,8 @@ func (p *pagesOf) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// listConfig writes a configuration that reads the list of contacts with a rate so high that it never limits. The
-// argument stream has the settings of the list.
+// listConfig writes a configuration that reads the list of contacts. Its rate limit is so high that it never delays a
+// request. The caller gives the settings of the stream as YAML.
 func listConfig(t *testing.T, dir, url, stream string, to target) string {
 	t.Helper()
 	path := filepath.Join(dir, "pipelines.yaml")

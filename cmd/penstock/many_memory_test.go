@@ -69,8 +69,8 @@ func (w *worlds) inHand(t *testing.T) (h memoryUse) {
 	return h
 }
 
-// ends is an io.Writer that discards the text and counts its lines. The field left counts down the lines: when it
-// reaches 0, the channel done is closed.
+// ends is an io.Writer that discards the text and counts its lines. When a given number of lines is complete, it
+// closes its channel.
 type ends struct {
 	mu   sync.Mutex
 	left int

@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// lineCount is an io.Writer that stores the text and counts its lines. The field left counts down the lines: when it
-// reaches 0, lineCount calls done().
+// lineCount is an io.Writer that stores the text and counts its lines. When a given number of lines is complete, it
+// calls done().
 type lineCount struct {
 	mu   sync.Mutex
 	text bytes.Buffer

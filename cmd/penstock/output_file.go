@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// writeTo calls the function write with the named file, or with stdout if no file is named. An existing file keeps its
-// mode, and keeps its content until the new content is complete. The mode of a new file depends on the user's umask.
+// writeTo calls write() with the named file, or with stdout if no file is named. An existing file keeps its mode, and
+// keeps its content until the new content is complete. The mode of a new file depends on the user's umask.
 func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	if name == "" {
 		return write(a.out)
@@ -33,9 +33,9 @@ func replaceFile(name string, data []byte) error {
 	})
 }
 
-// replaceWith calls the function write with a temporary file in the same folder as the named file. When the temporary
-// file is complete, it replaces the named file, and gets its mode. If the named file does not exist yet, the temporary
-// file gets the given mode.
+// replaceWith calls write() with a temporary file in the same folder as the named file. When the temporary file is
+// complete, it replaces the named file, and gets its mode. If the named file does not exist yet, the temporary file
+// gets the given mode.
 func replaceWith(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() {
 		mode = info.Mode().Perm()

@@ -169,8 +169,8 @@ Exit codes: 0 no record is rejected any more, 75 some records still are, 1 a des
 	})
 }
 
-// overRejects completes the definition of a command that changes the rejects of a pipeline. The command calls the
-// function do with the pipeline's configuration.
+// overRejects completes the definition of a command that changes the rejects of a pipeline. The command calls do()
+// with the pipeline's configuration.
 func overRejects(a *app, cmd *cobra.Command, do func(context.Context, pipeline.Config) error) *cobra.Command {
 	var streams []string
 	var source string
@@ -187,8 +187,7 @@ func overRejects(a *app, cmd *cobra.Command, do func(context.Context, pipeline.C
 	return cmd
 }
 
-// rejectsRun locks the pipeline, so that no run of it can begin, and calls the function do with the pipeline's
-// configuration.
+// rejectsRun locks the pipeline, so that no run of it can begin, and calls do() with the pipeline's configuration.
 func rejectsRun(ctx context.Context, a *app, c *config.Config, p config.Pipeline, streams []string, do func(context.Context, pipeline.Config) error) error {
 	ctx, unlock, err := a.open.Locks.Take(ctx, a.open.State(c), p.Key())
 	if err != nil {

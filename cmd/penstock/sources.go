@@ -168,7 +168,7 @@ func sourcesResumeCmd(a *app) *cobra.Command {
 	}
 }
 
-// changeSources checks that all named sources exist. Then it calls the function do for each source.
+// changeSources checks that all named sources exist. Then it calls do() for each source.
 func changeSources(ctx context.Context, a *app, names []string, do func(context.Context, state.Sources, time.Time, string) error) error {
 	c, err := a.open.Load()
 	if err != nil {

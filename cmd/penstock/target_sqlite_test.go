@@ -81,8 +81,8 @@ func tablesOfSQLite(t *testing.T, from *sql.DB) map[string][]column {
 	return tables
 }
 
-// copyTexts copies a table through a JSON file in which all values are text. The parameter cast is a format for SQL:
-// with this SQL, the database converts a column to text.
+// copyTexts copies a table through a JSON file in which all values are text. The last parameter is a format for the
+// SQL that converts a column to text.
 func copyTexts(t *testing.T, from, to *sql.DB, table string, columns []column, cast string) {
 	t.Helper()
 	var read, texts, casts, defs []string

@@ -27,7 +27,7 @@ type Retried struct {
 	Waiting     int64  `json:"waiting"`    // rejected values whose records are in the tables; the next run stores those that fit
 	Left        int64  `json:"left"`       // records that were not retried, because one call retries only a limited number
 
-	Still []StillRejected `json:"still,omitempty"` // some of the rejected records
+	Still []StillRejected `json:"still,omitempty"` // some of the records that are still rejected
 	Error string          `json:"error,omitempty"` // why the destination failed
 }
 
@@ -90,8 +90,8 @@ func Retry(ctx context.Context, c pipeline.Config) (rep RetryReport, err error) 
 	return rep, err
 }
 
-// overRejects calls do for each destination and stream with rejects, and records all calls as one run. If there are no
-// rejects, it starts no run.
+// overRejects calls do() for each destination and stream with rejects, and records all calls as one run. If there are
+// no rejects, it starts no run.
 func overRejects(ctx context.Context, c pipeline.Config, do func(*rejectRetry)) (run string, err error) {
 	work, err := rejected(ctx, c)
 	if err != nil || len(work) == 0 {
@@ -108,8 +108,8 @@ func overRejects(ctx context.Context, c pipeline.Config, do func(*rejectRetry)) 
 	return rep.Run, err
 }
 
-// attempt calls do and returns its error as text. If the destination has already failed, attempt does not call do and
-// returns that earlier error.
+// attempt calls do() and returns its error as text. If the destination has already failed, attempt does not call do(),
+// and returns the earlier error.
 func (t *rejectRetry) attempt(do func() error) string {
 	if t.err = t.Down[t.dest.Name]; t.err == nil {
 		t.err = pipeline.Guard(t.stream.Name, do)

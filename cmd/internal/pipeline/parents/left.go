@@ -40,7 +40,8 @@ func (l *Left) Release() {
 func (l *Left) Missing() bool { return l != nil && l.missing > 0 }
 
 // Review finds the missing rows at the end of a pass. It reads the rows that are committed, so it must be called before
-// the transaction of the last rows begins. The parameter skipped says whether the pass has skipped parents.
+// the transaction of the last rows begins. If the pass has skipped no parents, Review does not search for missing
+// rows.
 func (t Table) Review(ctx context.Context, k *Tracker, m *Stored, skipped bool, pass string, now time.Time) (*Left, error) {
 	l := &Left{Parents: map[uint64]bool{}}
 	if skipped {

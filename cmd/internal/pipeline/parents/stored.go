@@ -55,7 +55,7 @@ const (
 )
 
 // Recall reads which parents are stored. A parent is requested again if its rows were deleted or must be written again,
-// or if a file of its rows is missing. The parameter tables has the tables of the stream.
+// or if a file of its rows is missing. The last parameter has the tables of the stream.
 func (t Table) Recall(ctx context.Context, k *Tracker, past Past, tables []schemas.Table) (*Stored, error) {
 	m := &Stored{passes: past.Passes, trusted: past.Trusted}
 	if err := t.entries(ctx, m, past.Unsure); err != nil || !m.trusted {
@@ -130,7 +130,7 @@ func (t Table) each(ctx context.Context, visit func(tuple string, print int64, p
 }
 
 // Write writes the parents in the transaction that writes their rows, so that no parent is stored without its rows.
-// The parameter most is the largest number of parents in a batch. Invariants 1, 2
+// The last parameter is the largest number of parents in a batch. Invariants 1, 2
 func (t Table) Write(ctx context.Context, tx load.Tx, pass string, now time.Time, parents []Parent, most int) error {
 	for some := range slices.Chunk(parents, max(1, most)) {
 		var rows [][]any
