@@ -145,7 +145,7 @@ func (w *warehouse) versions(t *testing.T, table string) map[string]version {
 	return all
 }
 
-// seen has the versions of the records in each root table of family.
+// seen has the versions of the records in each root table of the variable family.
 type seen map[string]map[string]version
 
 func (r *crashRig) see(t *testing.T) seen {
@@ -162,8 +162,8 @@ func (r *crashRig) see(t *testing.T) seen {
 	return s
 }
 
-// inOrder returns the keys of the records of each root table in family. The keys are in the order in which a sync reads
-// the records.
+// inOrder returns the keys of the records of each root table in the variable family. The keys are in the order in
+// which a sync reads the records.
 func (r *crashRig) inOrder(t *testing.T) map[string][]string {
 	t.Helper()
 	return map[string][]string{"sales_invoices": r.ids(t, "sales.invoices"), "v2_contacts": r.ids(t, "v2.contacts"), "crm_lead_board": r.ids(t, "crm.lead_board")}

@@ -132,7 +132,8 @@ func (r *crashRig) recover(t *testing.T, what string) {
 	}
 }
 
-// reading starts a reader, which reads the warehouse again and again while a test changes it, as a dashboard would.
+// reading starts a reader, which reads the warehouse again and again, as a dashboard would, while a test changes the
+// warehouse.
 // Invariant 7
 func (r *crashRig) reading(t *testing.T) (stop func()) {
 	t.Helper()

@@ -70,7 +70,8 @@ func (s *webhookStory) create() string {
 	return ""
 }
 
-// deliver puts n random events into the inbox. An event may stay in late, and is then delivered again.
+// deliver puts n random events into the inbox. An event may stay in the field late. Then it is delivered a second time
+// later.
 func (s *webhookStory) deliver(n int) {
 	for ; n > 0 && len(s.late) > 0; n-- {
 		i := s.random.IntN(len(s.late))

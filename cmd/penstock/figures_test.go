@@ -380,7 +380,7 @@ func peakMemory(pid int, done <-chan struct{}) (peak float64) {
 	}
 }
 
-// landing is a destination for which a whole sync is measured, and its baseline.
+// landing is a destination for which a whole sync is measured. It also has the baseline for this destination.
 type landing struct {
 	name, base  string
 	to          target

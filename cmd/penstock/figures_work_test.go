@@ -132,7 +132,7 @@ func scriptFigure(t *testing.T, bin, dir, url string) figure {
 	return f
 }
 
-// TestScriptBaseline is the script of scriptFigure.
+// TestScriptBaseline runs the script with which scriptFigure compares penstock.
 func TestScriptBaseline(t *testing.T) {
 	if *baseline == "" {
 		t.Skip("TestFigures runs this as a process")
@@ -155,7 +155,8 @@ func TestScriptBaseline(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// numberedFigure compares the CPU time of a first load into Postgres by page numbers and by keys.
+// numberedFigure compares the CPU time of two first loads into Postgres. One reads the list by page numbers, and the
+// other reads it by keys.
 func numberedFigure(t *testing.T, bin, dir, url string) figure {
 	t.Helper()
 	to := newPostgresTarget(t)
@@ -208,7 +209,7 @@ pipelines:
 	return f
 }
 
-// demoFigure measures the DuckDB file that make demo creates.
+// demoFigure measures the size of the DuckDB file that `make demo` creates.
 func demoFigure(t *testing.T, bin string) figure {
 	t.Helper()
 	dir := t.TempDir()

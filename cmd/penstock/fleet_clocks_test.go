@@ -194,7 +194,7 @@ func TestFleetClocksApart(t *testing.T) {
 }
 
 // inTime checks that each slot ran once, at the time when it was due. It also checks that no recorded time is before
-// the begin of the test or in the future.
+// the start of the test or in the future.
 func (r *fleetRig) inTime() {
 	t := r.t
 	t.Helper()

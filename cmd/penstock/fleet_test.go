@@ -98,7 +98,7 @@ func (p *fleetProcess) end(t *testing.T) {
 	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
 	_ = p.Wait()
 	require.Equal(t, 143, p.ProcessState.ExitCode(), p.out)
-	require.Less(t, time.Since(begun), 2*time.Minute) // a process needs ten seconds, but more on a busy machine
+	require.Less(t, time.Since(begun), 2*time.Minute) // a process should end within ten seconds, but may take longer on a busy machine
 }
 
 // text returns the first value of a query of the state database.
@@ -162,7 +162,8 @@ func (r *fleetRig) hold(name string) (asked chan struct{}, release func()) {
 }
 
 // Workers execute a run that serve plans. If a worker is killed in the middle of a unit, another worker takes over the
-// unit. The same happens if a worker is frozen until its lease has expired. When it continues, it commits nothing.
+// unit. The same happens if a worker is frozen until its lease has expired. When the frozen worker continues, it
+// commits nothing.
 func TestFleet(t *testing.T) {
 	for _, signal := range []syscall.Signal{syscall.SIGKILL, syscall.SIGSTOP} {
 		t.Run(signal.String(), func(t *testing.T) {
@@ -212,8 +213,8 @@ func TestWorkerWithoutDatabase(t *testing.T) {
 	require.Contains(t, errs, "hint: set `state: postgres://…`")
 }
 
-// If a unit crashes its worker each time, it is not tried again after some attempts, and its report says why. Other
-// units still complete.
+// If a unit crashes its worker each time, the unit fails after some attempts, and its report says why. Other units
+// still complete.
 // Invariant 15
 func TestFleetUnitKillsWorker(t *testing.T) {
 	if testing.Short() {

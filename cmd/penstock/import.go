@@ -221,7 +221,7 @@ func printJSON(w io.Writer, lines []importLine) error {
 }
 
 // existing returns the content of the file that the streams are merged into, or nil if no file is given. If the file
-// does not exist, existing returns nil, or an error if the file is needed.
+// does not exist, the result is an error if the file is needed, and nil otherwise.
 func existing(file string, needed bool) ([]byte, error) {
 	if file == "" {
 		return nil, nil

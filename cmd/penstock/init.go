@@ -86,7 +86,7 @@ func writeSetup(ctx context.Context, a *app, f initFlags) error {
 	return finishInit(ctx, a, p, s)
 }
 
-// takeFlags adds the defaults to the flags and checks the result. init uses it if there is no terminal for questions.
+// takeFlags adds the defaults to the flags and checks the result. It is used if there is no terminal for questions.
 func takeFlags(ctx context.Context, a *app, s *setup.Setup, noCheck bool) error {
 	if s.V2URL == "" && s.AppURL == "" {
 		return failure.Usage("set --v2-url https://…, --app-url https://… or both", "no workspace given, and no terminal to ask for one")

@@ -79,7 +79,8 @@ other tokens of the user.`,
 	return cmd
 }
 
-// signInsOf returns the sign-ins of the source and surface in args, or all sign-ins if args is empty.
+// signInsOf returns the sign-ins of the source and surface that the arguments name. Without arguments, it returns all
+// sign-ins.
 func signInsOf(a *app, c *config.Config, args []string) ([]config.SignIn, error) {
 	var all []config.SignIn
 	for _, s := range c.Sources {
@@ -242,7 +243,7 @@ func loginRemedy(err error) string {
 	return "check auth in the configuration, then run `penstock login` again"
 }
 
-// loginState is a stored sign-in, as --json prints it.
+// loginState is a stored sign-in in the form in which --json prints it.
 type loginState struct {
 	Source   string    `json:"source"`
 	Surface  string    `json:"surface"`

@@ -88,7 +88,7 @@ type authServer struct {
 	times   int
 	spent   map[string]bool                // access tokens that the API treats as expired
 	seen    map[string]bool                // access tokens that have reached the API
-	refresh int                            // number of refresh tokens presented
+	refresh int                            // how many refresh tokens have reached the server
 	after   func(http.ResponseWriter) bool // called before a response of the token endpoint is sent
 }
 

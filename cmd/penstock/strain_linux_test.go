@@ -174,8 +174,8 @@ func TestConnections(t *testing.T) {
 	}
 }
 
-// Two thousand clients send one byte per second. Half of them send a header so slowly, and half send a body. Authentic
-// deliveries are still accepted. The daemon disconnects slow clients although they keep sending.
+// Two thousand clients send one byte per second. Half of them send a header in this way, and half send a body.
+// Authentic deliveries are still accepted. The daemon disconnects slow clients although they keep sending.
 func TestSlowClients(t *testing.T) {
 	clients := 2000
 	if testing.Short() {

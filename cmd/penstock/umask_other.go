@@ -4,5 +4,5 @@ package main
 
 import "io/fs"
 
-// narrowUmask does nothing: files have no modes here.
+// narrowUmask does nothing, because files have no modes on this system.
 func narrowUmask() fs.FileMode { return 0 }

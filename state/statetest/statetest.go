@@ -13,7 +13,7 @@ import (
 // Rig creates the stores under test.
 type Rig struct {
 	// Fresh creates a new state for one test. It returns a function that opens this state. Each call of this function
-	// opens the state as a further process would. The test closes the stores.
+	// opens the state like a separate process. The test closes the stores.
 	Fresh func(t *testing.T) (open func() state.Store)
 	// Shared is true if several processes can have the inbox and the journal open at the same time.
 	Shared bool

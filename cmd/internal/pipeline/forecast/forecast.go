@@ -56,7 +56,7 @@ type Knowledge struct {
 	History  map[string]History                          // by stream; only of streams that were read before
 	Sizes    map[string]Size                             // by stream; of lists without a history
 	Sent     int64                                       // requests that found out the sizes
-	Expected func(s schemas.Stream, parents int64) int64 // how many of so many parents a pass requests if no parent has changed
+	Expected func(s schemas.Stream, parents int64) int64 // how many of the given number of parents a pass requests if no parent has changed
 	Find     func(stream string) (schemas.Stream, bool)  // finds a parent that is not a stream of the run
 	Lane     func(stream string) Lane                    // returns the lane of a stream
 	Last     RunDuration                                 // cost of the last complete run

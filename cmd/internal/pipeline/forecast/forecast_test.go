@@ -89,8 +89,8 @@ func TestForecastAfterTheFirstRun(t *testing.T) {
 	require.Equal(t, []int64{11, 150, 2, 8, 1, 2}, requests)
 }
 
-// TestForecastOfUnknownLists: if a list needs at least so many requests and maybe more, the forecast sets AtLeast. It
-// also sets AtLeast for child streams that depend on that list.
+// TestForecastOfUnknownLists: if it is not known how long a list is, its figures are only lower limits, and the
+// forecast sets AtLeast. It also sets AtLeast for child streams that depend on that list.
 func TestForecastOfUnknownLists(t *testing.T) {
 	t.Parallel()
 	k := knowledge()

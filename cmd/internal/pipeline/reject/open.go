@@ -12,8 +12,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// maxOpenRejects is the number of rejects of one stream that a run remembers. Of any further rejects, the run only
-// counts those that are lost records. // Invariant 6
+// maxOpenRejects is the number of rejects of one stream that a run remembers. If there are more rejects, the run only
+// counts the lost records among them. // Invariant 6
 const maxOpenRejects = 100_000
 
 // ID identifies a reject in its stream.
@@ -121,10 +121,12 @@ func (m *Met) Add(rejects ...transform.Reject) {
 	}
 }
 
-// AsOpen returns the open rejects after the pass for a destination without open rejects before the pass.
+// AsOpen returns the rejects of the pass as open rejects. It is used if a destination had no open rejects before the
+// pass.
 func (m *Met) AsOpen() *Open { return &Open{all: m.all, more: m.more} }
 
-// Watch makes m remember which records with rejects in o the pass stores.
+// Watch adds the records with rejects in o to the watched records. Store() then remembers which of these the pass
+// stores.
 func (m *Met) Watch(o *Open) {
 	if len(o.all) == 0 {
 		return
