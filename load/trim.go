@@ -7,17 +7,35 @@ import (
 
 // Trimmer is implemented by destinations that can remove old rows of penstock's own tables.
 type Trimmer interface {
-	// Trim removes the certificates of a pipeline that are older than a time, except the newest of each stream. It also
-	// removes the notes about the source (rows of [Changes] with [ActionDrift]) that are older and concern the named
-	// tables or their child tables. All other rows of Changes stay, because they say how the tables were made.
+	// Trim removes rows that are older than a time:
+	//   - certificates of the pipeline, except the newest certificate of each stream
+	//   - runs of the pipeline that have ended, except the runs of those certificates
+	//   - resolved rejects of the pipeline
+	//   - row changes of the pipeline
+	//   - webhook events of the source
+	//   - notes about the source (rows of [Changes] with [ActionDrift]) that concern the tables or their child tables
 	//
-	// It removes the rows of all sources. Several sources may share the tables, and each may call Trim on the same day. So
-	// for each day in UTC, Trim removes the certificates of a pipeline once, and the notes about a table once.
-	Trim(ctx context.Context, pipeline string, tables []string, before time.Time) (Trimmed, error)
+	// All other rows of Changes stay, because they say how the tables were made. Open and accepted rejects stay too.
+	//
+	// Trim removes the rows of all sources of the pipeline. Several sources may share the tables, and each may call Trim
+	// on the same day. So for each day in UTC, Trim removes the rows of a pipeline, a source or a table once.
+	Trim(ctx context.Context, r Retention) (Trimmed, error)
+}
+
+// Retention says which old rows [Trimmer].Trim removes.
+type Retention struct {
+	Pipeline string
+	Source   string   // "": the run has no source with webhook events
+	Tables   []string // tables of the run's streams, without child tables
+	Before   time.Time
 }
 
 // Trimmed says how many rows were removed.
 type Trimmed struct {
 	Certificates int64 `json:"certificates"`
+	Runs         int64 `json:"runs"`
+	Rejects      int64 `json:"rejects"`
+	RowChanges   int64 `json:"changes"`
+	Events       int64 `json:"events"`
 	Notes        int64 `json:"notes"`
 }

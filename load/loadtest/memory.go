@@ -1,6 +1,7 @@
 package loadtest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -341,28 +342,27 @@ func (x *tx) Rollback() error {
 }
 
 // Trim implements [load.Trimmer].
-func (m *Memory) Trim(ctx context.Context, pipeline string, tables []string, before time.Time) (n load.Trimmed, err error) {
+func (m *Memory) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, err error) {
 	if err := m.acquire(ctx); err != nil {
 		return n, err
 	}
 	defer func() { <-m.busy }()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	day := before.UTC().Truncate(24 * time.Hour)
+	day := r.Before.UTC().Truncate(24 * time.Hour)
 	if m.trimmed == nil {
 		m.trimmed = map[string]time.Time{}
 	}
-	done := m.trimmed[pipeline].Equal(day)
-	m.trimmed[pipeline] = day
-	tables = slices.DeleteFunc(slices.Clone(tables), func(t string) bool {
-		before := m.trimmed[pipeline+"\x00"+t]
-		m.trimmed[pipeline+"\x00"+t] = day
-		return before.Equal(day)
-	})
-	newest, kept := map[string]string{}, map[string]bool{}
-	old := func(r Row) bool {
-		at, err := time.Parse(time.RFC3339Nano, r["at"])
-		return err == nil && at.Before(before)
+	due := func(key string) bool {
+		before := m.trimmed[key]
+		m.trimmed[key] = day
+		return !before.Equal(day)
+	}
+	whole, events := due(r.Pipeline), due("\x00"+r.Source)
+	tables := slices.DeleteFunc(slices.Clone(r.Tables), func(t string) bool { return !due(r.Pipeline + "\x00" + t) })
+	old := func(text string) bool {
+		at, err := time.Parse(time.RFC3339Nano, text)
+		return err == nil && at.Before(r.Before)
 	}
 	remove := func(name string, which func(Row) bool) (removed int64) {
 		if t := m.tables[name]; t != nil {
@@ -373,18 +373,26 @@ func (m *Memory) Trim(ctx context.Context, pipeline string, tables []string, bef
 		}
 		return removed
 	}
-	remove(load.Certificates.Name, func(r Row) bool {
-		if r["pipeline"] == pipeline {
-			newest[r["stream"]] = max(newest[r["stream"]], r["run"])
+	newest, kept := map[string]string{}, map[string]bool{}
+	remove(load.Certificates.Name, func(row Row) bool {
+		if row["pipeline"] == r.Pipeline {
+			newest[row["stream"]] = max(newest[row["stream"]], row["run"])
 		}
 		return false
 	})
 	for _, run := range newest {
 		kept[run] = true
 	}
-	n.Certificates = remove(load.Certificates.Name, func(r Row) bool { return !done && r["pipeline"] == pipeline && old(r) && !kept[r["run"]] })
-	n.Notes = remove(load.Changes.Name, func(r Row) bool {
-		return r["action"] == load.ActionDrift && old(r) && slices.ContainsFunc(load.Ancestors(r["table"]), func(name string) bool { return slices.Contains(tables, name) })
+	ours := func(row Row) bool { return whole && row["pipeline"] == r.Pipeline }
+	n.Certificates = remove(load.Certificates.Name, func(row Row) bool { return ours(row) && old(row["at"]) && !kept[row["run"]] })
+	n.Runs = remove(load.Runs.Name, func(row Row) bool {
+		return ours(row) && old(cmp.Or(row["ended_at"], row["started_at"])) && row["status"] != "running" && !kept[row["run"]]
+	})
+	n.Rejects = remove(load.Rejects.Name, func(row Row) bool { return ours(row) && old(row["resolved_at"]) })
+	n.RowChanges = remove(load.RowChanges.Name, func(row Row) bool { return ours(row) && old(row["at"]) })
+	n.Events = remove(load.Events.Name, func(row Row) bool { return events && row["source"] == r.Source && old(row["received_at"]) })
+	n.Notes = remove(load.Changes.Name, func(row Row) bool {
+		return row["action"] == load.ActionDrift && old(row["at"]) && slices.ContainsFunc(load.Ancestors(row["table"]), func(name string) bool { return slices.Contains(tables, name) })
 	})
 	return n, nil
 }

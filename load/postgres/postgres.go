@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -84,9 +83,9 @@ func (d *DB) Settle(ctx context.Context, all []load.Settlement) []error {
 }
 
 // Trim implements [load.Trimmer].
-func (d *DB) Trim(ctx context.Context, pipeline string, tables []string, before time.Time) (n load.Trimmed, err error) {
+func (d *DB) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, err error) {
 	err = d.b.pool.retry(ctx, func() error {
-		n, err = d.Store.Trim(ctx, pipeline, tables, before)
+		n, err = d.Store.Trim(ctx, r)
 		return err
 	})
 	return n, err

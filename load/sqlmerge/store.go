@@ -30,7 +30,7 @@ type Store struct {
 	surveyed  map[state.Key]surveyed // kept until the stream's next transaction ends; zero: unknown
 	passes    map[state.Key]*pass
 	droppable []string             // tables of carried keys that are no longer needed
-	trimmed   map[string]time.Time // the day before which Trim has removed rows; for certificates, the key is the pipeline; for notes about drift, the pipeline and the table
+	trimmed   map[string]time.Time // the day before which Trim has removed rows; the key is a pipeline, or comes from eventsOf or notesOf
 }
 
 // New returns a store over a database.

@@ -18,66 +18,104 @@ import (
 const maxTrimmed = 100
 
 // Trim removes old rows of penstock's own tables; see [load.Trimmer].
-func (d *Store) Trim(ctx context.Context, pipeline string, tables []string, before time.Time) (n load.Trimmed, err error) {
-	day := before.UTC().Truncate(24 * time.Hour)
-	note := func(table string) string { return pipeline + "\x00" + table }
+func (d *Store) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, err error) {
+	day := r.Before.UTC().Truncate(24 * time.Hour)
 	d.mu.Lock()
-	done := d.trimmed[pipeline].Equal(day)
-	tables = slices.DeleteFunc(slices.Clone(tables), func(t string) bool { return d.trimmed[note(t)].Equal(day) })
+	done := func(key string) bool { return d.trimmed[key].Equal(day) }
+	whole := !done(r.Pipeline)
+	if done(eventsOf(r.Source)) {
+		r.Source = ""
+	}
+	r.Tables = slices.DeleteFunc(slices.Clone(r.Tables), func(t string) bool { return done(notesOf(r.Pipeline, t)) })
 	d.mu.Unlock()
-	if done && len(tables) == 0 || !d.b.Exists() {
+	if !whole && r.Source == "" && len(r.Tables) == 0 || !d.b.Exists() {
 		return n, nil
 	}
 	s, err := d.b.Write(ctx)
 	if err != nil {
-		return n, fmt.Errorf("remove old certificates: %w", err)
+		return n, fmt.Errorf("remove old rows: %w", err)
 	}
 	defer s.End()
-	if n, err = d.trim(ctx, s, pipeline, tables, before, !done); err == nil {
+	t := trimmer{catalog: newCatalog(d.b, s, load.Pass{}), b: d.b, s: s, before: d.b.Timestamp(r.Before)}
+	if err = t.trim(ctx, r, whole); err == nil {
 		err = s.Commit(ctx)
 	}
 	if err != nil {
-		return load.Trimmed{}, fmt.Errorf("remove old certificates: %w", errors.Join(err, s.Rollback()))
+		return load.Trimmed{}, fmt.Errorf("remove old rows: %w", errors.Join(err, s.Rollback()))
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.trimmed[pipeline] = day
-	for _, t := range tables {
-		d.trimmed[note(t)] = day
+	d.trimmed[r.Pipeline] = day
+	d.trimmed[eventsOf(r.Source)] = day
+	for _, table := range r.Tables {
+		d.trimmed[notesOf(r.Pipeline, table)] = day
 	}
-	return n, nil
+	return t.n, nil
 }
 
-func (d *Store) trim(ctx context.Context, s Session, pipeline string, tables []string, before time.Time, certificates bool) (n load.Trimmed, err error) {
-	c := newCatalog(d.b, s, load.Pass{})
-	if err := c.look(ctx, load.Certificates.Name, load.Changes.Name); err != nil {
-		return n, err
+// eventsOf and notesOf return keys of Store.trimmed. They differ from the names of pipelines.
+func eventsOf(source string) string         { return "\x00" + source }
+func notesOf(pipeline, table string) string { return pipeline + "\x00" + table }
+
+// trimmer removes old rows in one transaction.
+type trimmer struct {
+	*catalog
+	b      Backend
+	s      Session
+	before string // literal of the time before which rows are old
+	n      load.Trimmed
+}
+
+// trim removes what r describes. The rows of the pipeline are removed only if whole is true.
+func (t *trimmer) trim(ctx context.Context, r load.Retention, whole bool) error {
+	names := []string{load.Changes.Name, load.Events.Name}
+	if whole {
+		names = append(names, load.Certificates.Name, load.Runs.Name, load.Rejects.Name, load.RowChanges.Name)
 	}
-	old := ` AND "at" < ` + d.b.Timestamp(before)
-	if there := c.live[load.Certificates.Name]; there != nil && certificates {
-		where := "pipeline = " + d.b.Literal(pipeline)
-		newest, err := newestRuns(ctx, d.b, s, where, there.Types[schemas.ColSource] != "")
-		if err != nil {
-			return n, err
-		}
-		if len(newest) > 0 {
-			n.Certificates, err = s.Affect(ctx, "DELETE FROM "+d.b.Place(load.Certificates.Name)+" WHERE "+where+old+" AND run NOT IN ("+strings.Join(newest, ", ")+")")
-		}
-		if err != nil {
-			return n, err
-		}
+	if err := t.look(ctx, names...); err != nil {
+		return err
 	}
-	if c.live[load.Changes.Name] == nil {
-		return n, nil
-	}
-	for some := range slices.Chunk(tables, maxTrimmed) {
-		removed, err := s.Affect(ctx, "DELETE FROM "+d.b.Place(load.Changes.Name)+" WHERE action = "+d.b.Literal(load.ActionDrift)+old+" AND "+FamilySQL(d.b, `"table"`, some))
-		if err != nil {
-			return n, err
+	var err error
+	remove := func(from schemas.Table, count *int64, conditions ...string) {
+		if err != nil || t.live[from.Name] == nil {
+			return
 		}
-		n.Notes += removed
+		conditions = slices.DeleteFunc(conditions, func(c string) bool { return c == "" })
+		var n int64
+		n, err = t.s.Affect(ctx, "DELETE FROM "+t.b.Place(from.Name)+" WHERE "+strings.Join(conditions, " AND "))
+		*count += n
 	}
-	return n, nil
+	at, drift := `"at" < `+t.before, "action = "+t.b.Literal(load.ActionDrift)
+	if whole {
+		ours := "pipeline = " + t.b.Literal(r.Pipeline)
+		var others string
+		others, err = t.otherRuns(ctx, ours)
+		remove(load.Certificates, &t.n.Certificates, ours, at, others)
+		remove(load.Runs, &t.n.Runs, ours, "coalesce(ended_at, started_at) < "+t.before, "status <> 'running'", others)
+		remove(load.Rejects, &t.n.Rejects, ours, "resolved_at < "+t.before)
+		remove(load.RowChanges, &t.n.RowChanges, ours, at)
+	}
+	if r.Source != "" {
+		remove(load.Events, &t.n.Events, "source = "+t.b.Literal(r.Source), "received_at < "+t.before)
+	}
+	for some := range slices.Chunk(r.Tables, maxTrimmed) {
+		remove(load.Changes, &t.n.Notes, drift, at, FamilySQL(t.b, `"table"`, some))
+	}
+	return err
+}
+
+// otherRuns returns the condition that a run does not have the newest certificate of a stream. Such runs stay, however
+// old they are. It returns "" if there are no certificates.
+func (t *trimmer) otherRuns(ctx context.Context, ours string) (string, error) {
+	live := t.live[load.Certificates.Name]
+	if live == nil {
+		return "", nil
+	}
+	newest, err := newestRuns(ctx, t.b, t.s, ours, live.Types[schemas.ColSource] != "")
+	if err != nil || len(newest) == 0 {
+		return "", err
+	}
+	return "run NOT IN (" + strings.Join(newest, ", ") + ")", nil
 }
 
 // newestRuns returns the runs that have the newest certificate of a stream, as literals.

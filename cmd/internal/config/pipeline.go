@@ -22,7 +22,7 @@ type Pipeline struct {
 	Mask        []Mask
 	MaskKey     wire.Secret   // key of the mask hmac
 	Changes     bool          // log each changed row in _penstock_changes
-	Keep        time.Duration // how long certificates and notes stay in the destinations
+	Keep        time.Duration // how long the rows of penstock's own tables stay in the destinations
 	Alerts      *Alerts       // nil: the alerts of the file apply
 }
 

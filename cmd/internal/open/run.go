@@ -59,7 +59,7 @@ func (o *Opener) Streams(c *config.Config, p config.Pipeline, streams []config.S
 // Config returns the run's configuration for package pipeline.
 func (r *Run) Config() pipeline.Config {
 	cfg := pipeline.Config{
-		Name: r.Pipeline.Name, Source: r.Source.Client, Destinations: r.Destinations, Streams: Plain(r.Streams),
+		Name: r.Pipeline.Name, From: r.Pipeline.From[0].Text, Source: r.Source.Client, Destinations: r.Destinations, Streams: Plain(r.Streams),
 		Log: map[string]bool{}, OwnOrigin: map[string]bool{}, Catalogue: Plain(r.Conf.Streams), Now: r.Now, Keep: r.Pipeline.Keep, ByteBudget: r.Memory.Budget, GroupBytes: r.Memory.Group, GroupRows: r.Memory.Rows,
 	}
 	if from, ok := r.Conf.Source(r.Pipeline.From[0].Text); ok {

@@ -39,6 +39,7 @@ type Config struct {
 	Name string // name of the pipeline
 	Run  string // id of the run, see package runid; "": a new one
 
+	From         string // name of the source
 	Source       Source
 	Destinations []Destination
 	Streams      []schemas.Stream // parents before their children
@@ -67,8 +68,8 @@ type Config struct {
 	GroupBytes int64   // approximate bytes of rows per commit; 0: DefaultGroupBytes
 	GroupRows  int     // rows per commit; up to one page more is possible; 0: a default for destinations that state no preference
 
-	// Keep is how long the destinations keep certificates and notes about changes of the source; 0: forever. They
-	// always keep the newest certificate of each stream.
+	// Keep is how long the rows of penstock's own tables stay in the destinations; 0: forever. See [load.Trimmer] for
+	// the rows that always stay.
 	Keep time.Duration
 
 	// Locks is shared with the code of this process that commits webhook deltas of the pipeline. It is nil if the

@@ -15,7 +15,7 @@ type removed struct {
 	Error  string    `json:"error,omitempty"` // the first run of the next day tries again
 }
 
-// trim removes certificates and notes that are older than [Config].Keep. The first run of a day does so.
+// trim removes rows of penstock's own tables that are older than [Config].Keep. The first run of a day does so.
 func (w *runRow) trim(ctx context.Context, r *run) {
 	to, able := whole(w.dest.Destination).(load.Trimmer)
 	now := r.Now().UTC()
@@ -27,7 +27,7 @@ func (w *runRow) trim(ctx context.Context, r *run) {
 		tables[i] = s.Table.Name
 	}
 	before := now.Add(-r.Keep)
-	n, err := to.Trim(ctx, r.Name, tables, before)
+	n, err := to.Trim(ctx, load.Retention{Pipeline: r.Name, Source: r.From, Tables: tables, Before: before})
 	if n == (load.Trimmed{}) && err == nil {
 		return
 	}

@@ -9,16 +9,19 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/sourcetest"
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
 )
 
-// TestFirstRunOfADayRemovesOldCertificates: the first run of a day removes certificates that are older than Keep, and
-// records this in its row. Later runs of the day remove nothing.
-func TestFirstRunOfADayRemovesOldCertificates(t *testing.T) {
+// TestFirstRunOfADayRemovesOldRows: the first run of a day removes rows of penstock's own tables that are older than
+// Keep, and records this in its row. Later runs of the day remove nothing.
+func TestFirstRunOfADayRemovesOldRows(t *testing.T) {
 	l := &sourcetest.List{Records: sourcetest.Records(0, 3), Size: 10, Total: true}
 	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	now := time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC)
 	r.config.Now = func() time.Time { now = now.Add(time.Second); return now }
-	r.config.Keep = 36 * time.Hour
+	r.config.Keep, r.config.From = 36*time.Hour, "acme"
+	event := []any{"acme", 1, "e", "lead.updated", now, "hmac", "mapped", `[]`, `{}`, nil}
+	require.NoError(t, load.CommitRows(t.Context(), r.memory, state.Key{Pipeline: "acme", Stream: "events"}, "", "1", load.Pass{Run: "r0", Whole: true, Now: r.config.Now}, load.Events, event))
 	var removedBy []int64
 	for range 4 {
 		for range 2 {
@@ -40,6 +43,8 @@ func TestFirstRunOfADayRemovesOldCertificates(t *testing.T) {
 	per := int64(len(r.certificates("crm_leads"))) / 4
 	require.Equal(t, []int64{0, 0, 0, 0, 2, 0, 2, 0}, removedBy)
 	require.EqualValues(t, 1, per, "the certificates of two days stay")
+	require.Len(t, r.memory.Rows(load.Runs.Name), 4, "the runs of two days stay")
+	require.Empty(t, r.memory.Rows(load.Events.Name), "the webhook event is too old")
 	r.config.Keep = 0
 	now = now.Add(1000 * time.Hour)
 	r.must(StatusComplete)
