@@ -104,7 +104,7 @@ func withoutNext(name string) string {
 }
 
 // acceptsEmpty tests a cursor parameter that returned no records for the id of the last record. For the id of the first
-// record, it must return the first page without that record.
+// record, the server must return the first page without that record.
 func (cursor) acceptsEmpty(ctx context.Context, p *Probe, c Candidate) (accepted bool, err error) {
 	if p.First.N == 1 {
 		filters, err := p.filters(ctx)

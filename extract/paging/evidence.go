@@ -27,7 +27,7 @@ type attitude struct {
 	controlled bool     // a request was sent with noParameter, which no server knows
 	answers    bool     // the server answered noParameter
 	lenient    bool     // the server ignored noParameter
-	refuses    bool     // the server refuses them or uses them as filters, so each candidate needs its own request
+	refuses    bool     // the server refuses unknown parameters, or uses them as filters: each candidate needs its own request
 	strange    []string // words of the message that refused noParameter
 }
 

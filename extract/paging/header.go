@@ -16,7 +16,7 @@ func (header) Type() string { return string(KindRange) }
 // Traits implements [Pager].
 func (header) Traits() Traits { return Traits{Computes: true} }
 
-// Candidates returns the next range. It follows from the headers of the first page.
+// Candidates returns the next range, according to the headers of the first page.
 func (g header) Candidates(e *evidence) []Candidate {
 	switch s := e.First.Signals; {
 	case s.Token != "" && s.ranged:

@@ -57,7 +57,7 @@ type Hashes struct {
 
 // The rules by which a list may end.
 const (
-	RuleOnePage   = "one_page"   // the list ignores paging parameters, so its first page is all of it
+	RuleOnePage   = "one_page"   // the list ignores paging parameters, so the first page is the whole list
 	RuleLastPage  = "last_page"  // the last page was reached; the list states its number
 	RuleTotal     = "total"      // the total that the list states was reached
 	RuleNoNext    = "no_next"    // the answer has no next link or cursor, or says that there is no more

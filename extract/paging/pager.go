@@ -9,7 +9,8 @@ import (
 // Pager is one way of paging. A new pager needs three things: a file with a type that embeds [parameter], a line in
 // pagers, and an entry in schemas/paging/vocabulary.yaml.
 type Pager interface {
-	// Type is the name of the pager in the vocabulary and in the configuration. Positions of this [Kind] belong to it.
+	// Type is the name of the pager in the vocabulary and in the configuration. Positions of this [Kind] belong to this
+	// pager.
 	Type() string
 
 	// Traits says how the pager differs from other pagers.
@@ -120,7 +121,7 @@ func (parameter) NeedsNext(string) bool { return false }
 type Candidate struct {
 	pager Pager
 	at    Position
-	field string // the member of the last record that is sent, unless it is the key
+	field string // the member of the last record whose value is sent; "" if it is the key
 }
 
 // Trial is the answer to a candidate.

@@ -51,7 +51,7 @@ func (at Position) String() string {
 	return at.pager().Describe(at)
 }
 
-// Check returns an error if next does not lead forward.
+// Check returns an error if the next position does not lead forward.
 func (at Position) Check(next Position) error {
 	if next == at || next.Kind == at.Kind && next.Counts() && next.Number() <= at.Number() {
 		return fmt.Errorf("the position after %s is %s, which does not lead forward", at, next)

@@ -28,7 +28,7 @@ type Probe struct {
 	refused       int      // number of refused parameters that were sent one by one
 	words         []string // words of the last refusal
 	reacted       bool     // the server reacted to a paging parameter
-	changedToPart bool     // the list changed to a part of the first answer
+	changedToPart bool     // the list reacted, but returned no other records than those of the first page
 	inBody        bool
 	refusedInBody string // the last parameter that the server refused in the body of a POST
 	lastContent   uint64 // hash of the first page's content at its last reading

@@ -63,7 +63,7 @@ func (d dialect) JSONText(expr string, t arrow.DataType) string { return sqlmerg
 // Traits implements [sqlmerge.Dialect].
 func (dialect) Traits() sqlmerge.Traits { return sqlmerge.Traits{InnerFirst: true} }
 
-// looksBare returns the condition that the text expr looks like a number or a boolean in JSON.
+// looksBare returns an SQL condition. The condition is true if a text looks like a number or a boolean in JSON.
 func looksBare(expr string) string {
 	return "regexp_full_match(" + expr + `, '-?[0-9]+(\.[0-9]+)?|true|false')`
 }

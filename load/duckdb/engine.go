@@ -19,10 +19,10 @@ import (
 // engine is an in-memory instance of DuckDB. The file is attached to it under the name db while it is needed.
 type engine struct {
 	connector *duckdb.Connector
-	write     *session   // transactions; owns the temporary tables
-	read      *session   // reads during a transaction
+	write     *session   // runs transactions, and owns the temporary tables
+	read      *session   // runs reads during a transaction
 	reader    sync.Mutex // locked while the session for reads is in use
-	stage     *session   // views of staged rows
+	stage     *session   // creates views of staged rows
 	stages    int        // number of the last view
 	temp      string
 	broken    bool // a fatal error has invalidated the engine
@@ -96,7 +96,7 @@ func settings(o Options, temp string) []string {
 		"SET autoload_known_extensions = false",
 		"SET allow_community_extensions = false",
 		"SET TimeZone = 'UTC'",
-		// Small commits stay in the log when the file is detached; checkpoint decides whether to checkpoint.
+		// Small commits stay in the log when the file is detached. The method checkpoint decides when the log is merged.
 		"PRAGMA disable_checkpoint_on_shutdown",
 	}
 	if _, err := os.Stat(o.Path); err != nil {

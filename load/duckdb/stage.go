@@ -37,8 +37,8 @@ func groupsOf(s *load.Staged) []*group {
 	return out
 }
 
-// Stage implements [sqlmerge.Session]. The callback gets an item for a FROM clause. Its statement must read all columns
-// of this item. Otherwise the engine returns the wrong columns.
+// Stage implements [sqlmerge.Session]. The callback gets an item for a FROM clause. Its SQL statement must read all
+// columns of this item. Otherwise the engine returns the wrong columns.
 //
 // Registering a view of Arrow batches writes to the current database, and a transaction may write to only one database.
 // So another session creates the views, in an in-memory database that exists until the callback returns.

@@ -192,7 +192,7 @@ func enum(words []string) []any {
 	return all
 }
 
-// Steps of a place that are not fixed keys: an item of a list, and the value of a key that the user chooses.
+// Steps of a path that are not fixed keys: an item of a list, and the value of a key that the user chooses.
 const (
 	anyEntry = "[]"
 	anyKey   = "*"

@@ -91,8 +91,8 @@ func parserFor(t *testing.T) func(text []byte) error {
 	}
 }
 
-// The JSON Schema must accept each configuration that the reader accepts. It must refuse each configuration with an
-// unknown key.
+// The JSON Schema must accept each configuration that Parse accepts. It must refuse each configuration with an unknown
+// key.
 func TestValidConfigurations(t *testing.T) {
 	t.Parallel()
 	valid, parse := validator(t), parserFor(t)
@@ -143,8 +143,8 @@ func everyConfiguration(t *testing.T) map[string][]byte {
 	return all
 }
 
-// In every mapping, both the schema and the reader must refuse an unknown key. The reader must know every key that the
-// schema has.
+// In every mapping, both the schema and Parse must refuse an unknown key. Parse must know every key that the schema
+// has.
 func TestSchemaMatchesReader(t *testing.T) {
 	t.Parallel()
 	valid, parse := validator(t), parserFor(t)
@@ -156,7 +156,7 @@ func TestSchemaMatchesReader(t *testing.T) {
 	var walk func(s *jsonSchema, p place)
 	walk = func(s *jsonSchema, p place) {
 		if slices.Equal(p, place{"sources", "template"}) {
-			return // without rows, the reader does not read the template: see TestListedSourcesAreValid
+			return // without rows, Parse does not read the template: see TestListedSourcesAreValid
 		}
 		for _, one := range s.AnyOf {
 			walk(one, p)

@@ -57,7 +57,7 @@ func readOAuth(v value) *OAuth {
 	return o
 }
 
-// ownParams are the parameters of the sign-in page that penstock itself sets.
+// ownParams are those parameters of the sign-in page that penstock itself sets.
 var ownParams = []string{"client_id", "response_type", "redirect_uri", "scope", "state", "code_challenge", "code_challenge_method"}
 
 func authorizeParams(v value) map[string]string {

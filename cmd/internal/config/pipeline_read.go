@@ -47,8 +47,7 @@ func refs(v value, kind string, known []string) []Ref {
 	return all
 }
 
-// patterns reads patterns of streams. If a pattern matches no stream, it is probably misspelled, so patterns reports
-// it.
+// patterns reads patterns of streams. A pattern that matches no stream is probably misspelled, so it is reported.
 func patterns(v value, streams []Stream) []Ref {
 	refs := []Ref{}
 	for _, s := range v.texts() {

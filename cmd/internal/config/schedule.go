@@ -20,7 +20,7 @@ type Schedule struct {
 	Jitter   time.Duration // a run starts up to this long after its slot
 	Deadline time.Duration // a run is stopped after this time; 0: never
 
-	Slots schedule.Schedule // Cron in Zone
+	Slots schedule.Schedule // the slots of Cron in Zone
 }
 
 func readSchedule(v value) *Schedule {

@@ -1,7 +1,7 @@
 package config
 
-// sighting is what the reader expects of a value, for example a list. It was observed while the reader read the value.
-// The JSON Schema is made from sightings. So only the reader defines the format of the file.
+// sighting is what a [reader] expects of a value, for example a list. It is observed while the [reader] reads the
+// value. The JSON Schema is made from sightings, so only the code of the [reader] defines the format of the file.
 type sighting struct {
 	mapping   bool
 	keys      []string // the keys that a mapping may have; nil: the user chooses the keys, such as names of sources

@@ -24,7 +24,7 @@ type Source struct {
 // Surface says how to reach one of the two APIs.
 type Surface struct {
 	At      Pos
-	BaseURL string // scheme://host[:port], and a path if the server has the platform below that path
+	BaseURL string // scheme://host[:port], and a path if the API is below that path
 	BaseAt  Pos    // position of the base URL in the file
 	Auth    Auth
 	Plan    string      // free, pro, business or agency; "": not given

@@ -128,7 +128,7 @@ func key(record *Shape, detail string) []string {
 	return nil
 }
 
-// Limits of the declarations of one stream.
+// Limits for what the import declares about one stream.
 const (
 	maxColumns = 400
 	maxDepth   = 3 // deeper objects are JSON text

@@ -354,7 +354,7 @@ func (f *definer) name(op Operation, s schemas.Stream) string {
 }
 
 // moduleAt returns the module of an endpoint of the catalogue. The path of this endpoint begins with the same two
-// segments.
+// segments as the given path.
 func (f *definer) moduleAt(path string) string {
 	all := segments(path)
 	if len(all) < 2 {

@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Applied records how far a stream's webhook events are applied in one destination. It is stored inside the stream's
+// Applied says how far a stream's webhook events are applied in one destination. It is stored inside the stream's
 // cursor, so that rows and ordinal are committed together. // Invariants 2, 3
 type Applied struct {
 	Through int64     `json:"through"` // every event up to this ordinal is applied, or its record is in Open, or Refresh covers it

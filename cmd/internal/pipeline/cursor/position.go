@@ -118,7 +118,7 @@ func (p Position) LastWhole() string {
 	return p.LastComplete
 }
 
-// Refutation records that incremental passes over a stream miss changes.
+// Refutation says that incremental passes over a stream miss changes, and why.
 type Refutation struct {
 	Of  string `json:"of"`  // how the passes request changes
 	Why string `json:"why"` // the reason, as text for users

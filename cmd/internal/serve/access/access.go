@@ -124,9 +124,9 @@ func (g *Guard) Holds(id Identity) (Identity, bool) {
 	return Identity{}, false
 }
 
-// Check returns the identity of the token text. Its error is [ErrWrong] or [ErrLimited]. After too many wrong tokens
-// from a client, Check compares none of the client's tokens for a while, not even a correct one. Otherwise an attacker
-// could go on guessing. All unknown clients together have such a limit too.
+// Check returns the identity that belongs to a token. Its error is [ErrWrong] or [ErrLimited]. After too many wrong
+// tokens from a client, Check compares none of the client's tokens for a while, not even a correct one. Otherwise an
+// attacker could go on guessing. All unknown clients together have such a limit too.
 func (g *Guard) Check(r *http.Request, text string) (Identity, error) {
 	now := g.Now()
 	var id Identity

@@ -75,7 +75,7 @@ func (l *limiter) shares(from client, now time.Time) bool {
 	return from != local && (!known || now.Sub(at) > knownFor)
 }
 
-// strangers is the entry of all clients for which the map clients has no space.
+// strangers is the entry for all clients for which the map clients has no space.
 var strangers = client{forwarded: true}
 
 // room returns the client under which the sender is counted: the sender itself, or strangers if the map clients is
