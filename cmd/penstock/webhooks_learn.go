@@ -31,11 +31,11 @@ func webhooksLearnCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "learn [SOURCE]",
 		Short: "find out how deliveries are signed, and store the scheme",
-		Long: `Finds out how the platform signs its deliveries, from those that ` + "`penstock serve`" + `
-has captured for a source with scheme: learn. It needs at least three with
+		Long: `Finds out how the platform signs its deliveries. It uses the deliveries that ` + "`penstock serve`" + `
+has captured for a source with scheme: learn. It needs at least three deliveries with
 different bodies, from the last 24 hours. It tries all known schemes with the configured
-secrets. A scheme is accepted only if it is the only one that verifies all
-deliveries, and if it rejects each of them after any bit is changed.
+secrets. A scheme is accepted only if it verifies all deliveries and no other scheme does.
+It must also reject each delivery after any bit of the delivery is changed.
 
 The scheme is printed as YAML to paste under webhooks in pipelines.yaml. After you
 confirm, it is also stored in the state, where serve finds it within seconds, and

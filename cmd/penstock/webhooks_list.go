@@ -34,7 +34,7 @@ func webhooksListCmd(a *app) *cobra.Command {
 	k := eventFilter{}
 	cmd := &cobra.Command{
 		Use:   "list [SOURCE]",
-		Short: "list events in the inbox: waiting ones, and those that were given up",
+		Short: "list events in the inbox: events that wait, and events that were given up",
 		Long: `Lists events in the inbox, the oldest first: those that are not yet in every
 destination, and those that were given up after three tries, with the reason. Events
 that are in every destination are removed; the table _penstock_events has all of them.`,

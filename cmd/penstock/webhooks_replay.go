@@ -22,9 +22,10 @@ func webhooksReplayCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay [ORDINAL]…",
 		Short: "apply events in the inbox again",
-		Long: `Appends events of the inbox to its end again, and applies them. You choose them by
-ordinal, by id, by a range of ordinals, or all that were given up. The records that
-they name are requested from the source again, so a second replay changes nothing.
+		Long: `Appends events of the inbox to its end again, and applies them. You choose the events
+by ordinal, by id or by a range of ordinals, or you choose all that were given up. The
+records that the events name are requested from the source again, so a second replay
+changes nothing.
 
 While penstock serve runs, only serve can use the inbox: use its webhooks page instead.
 
