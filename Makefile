@@ -133,7 +133,7 @@ fuzz: ## run each fuzz target in turn (T=30s)
 	@sh .ci/fuzz $(T)
 
 .PHONY: man
-man: ## write the manual, a page for every verb, to bin/man (read it with man -l)
+man: ## write the manual, a page for every command, to bin/man (read it with man -l)
 	$(GO) test -tags $(TAGS) -run '^TestManual$$' -count=1 ./cmd/penstock -man $(CURDIR)/bin/man
 
 .PHONY: reference

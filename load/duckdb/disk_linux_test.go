@@ -42,7 +42,7 @@ func TestFullDisk(t *testing.T) {
 		require.ErrorContains(t, err, "disk is full")
 		c, err := d.Cursor(t.Context(), stream)
 		require.NoError(t, err)
-		require.EqualValues(t, "a", c, "nothing was kept")
+		require.EqualValues(t, "a", c, "a failed commit stores nothing")
 		require.Equal(t, "v1", rowsOf(t, d, "crm_leads")[0]["name"])
 	}
 	require.Greater(t, failed, 2)

@@ -287,7 +287,7 @@ func TestParseFaults(t *testing.T) {
 		{"incremental with an invalid lookback", minimal + "streams: {crm.leads: {incremental: {field: at, lookback: soon}}}\n", `stream crm.leads incremental lookback "soon": want a length of time`},
 		{"incremental format", minimal + "streams: {crm.leads: {incremental: {field: at, format: iso}}}\n", `incremental format "iso" is unknown`},
 		{"months without a year", minimal + "streams: {crm.leads: {months: {month: m}}}\n", `stream crm.leads months has no year`},
-		{"months with a first day", minimal + "streams: {crm.leads: {months: {month: m, year: y, first: 2024-01-02}}}\n", `months first "2024-01-02": want a month, such as 2024-01`},
+		{"first month given as a day", minimal + "streams: {crm.leads: {months: {month: m, year: y, first: 2024-01-02}}}\n", `months first "2024-01-02": want a month, such as 2024-01`},
 		{"months of a child stream", minimal + "streams: {my.kid: {path: \"/k/{id}\", parent: crm.leads, params: {id: {from: /id}}, months: {month: m, year: y}}}\n", `stream my.kid has the parent crm.leads, so it cannot be read by months`},
 		{"months and incremental", minimal + "streams: {crm.leads: {incremental: auto, months: {month: m, year: y}}}\n", `has both months and incremental`},
 		{"months off", minimal + "streams: {crm.leads: {months: off}}\n", `months "off" is unknown`},

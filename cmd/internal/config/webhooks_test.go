@@ -126,7 +126,7 @@ func TestWebhooksFaults(t *testing.T) {
 		{"no secret but a scheme", "{scheme: stripe}", "5:15: source main webhooks has no secret"},
 		{"empty secret", `{secret: ""}`, "5:24: source main webhooks secret is empty"},
 		{"blank secret", `{secret: "  "}`, "5:24: source main webhooks secret is empty"},
-		{"empty secret of several", `{secrets: [{secret: " "}]}`, "5:35: source main webhooks secrets secret is empty"},
+		{"one of several secrets is empty", `{secrets: [{secret: " "}]}`, "5:35: source main webhooks secrets secret is empty"},
 		{"secret with a line break", `{secret: "a\nb"}`, "5:24: source main webhooks secret contains a control character"},
 		{"empty list", "{secrets: []}", "5:15: source main webhooks has no secret"},
 		{"typo", "{secert: x}", `5:16: unknown key "secert" in source main webhooks; did you mean "secret"?`},

@@ -30,7 +30,7 @@ import (
 func TestReceiverProcess(t *testing.T) {
 	dir := os.Getenv("PENSTOCK_TEST_RECEIVER")
 	if dir == "" {
-		t.Skip("a child of other tests")
+		t.Skip("runs only as a child process of other tests")
 	}
 	inbox, err := state.OpenInbox(context.Background(), dir, state.InboxOptions{Wait: 10 * time.Second})
 	require.NoError(t, err)

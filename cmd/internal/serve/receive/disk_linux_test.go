@@ -77,7 +77,7 @@ func TestDiskFull(t *testing.T) {
 			require.Less(t, time.Since(freed), time.Minute)
 		}
 	}
-	require.Empty(t, s.odd, "200 and 503 only")
+	require.Empty(t, s.odd, "the only statuses are 200 and 503")
 	require.NotZero(t, r.verdicts()["main inbox full"])
 	require.NoError(t, r.inbox.Close())
 	requireAcked(t, s, r.dir)

@@ -40,7 +40,7 @@ func TestTooLarge(t *testing.T) {
 		"announced": func(c net.Conn) { // Content-Length is too large, so the server reads no byte of the body
 			fmt.Fprintf(c, head+"Content-Length: %d\r\n\r\n", MaxBody+1)
 		},
-		"announced, expecting 100": func(c net.Conn) {
+		"announced, with Expect: 100-continue": func(c net.Conn) {
 			fmt.Fprintf(c, head+"Content-Length: %d\r\nExpect: 100-continue\r\n\r\n", MaxBody+1)
 		},
 		"without end": func(c net.Conn) {

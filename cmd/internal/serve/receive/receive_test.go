@@ -290,14 +290,14 @@ func TestRefusals(t *testing.T) {
 			require.Equal(t, tt.want, a.status)
 			switch tt.want {
 			case 401:
-				require.Equal(t, "unauthorized\n", a.body, "one body, whatever the reason")
+				require.Equal(t, "unauthorized\n", a.body, "the body is the same, whatever the reason")
 			case 405:
 				require.Equal(t, "POST", a.header.Get("Allow"))
 			}
 		})
 	}
 	for verdict := range r.verdicts() {
-		require.NotContains(t, verdict, "nobody", "unknown names do not become labels")
+		require.NotContains(t, verdict, "nobody", "names of unknown sources do not become labels of metrics")
 	}
 	require.NotContains(t, r.log.String(), good, "signatures are not logged")
 }
