@@ -31,11 +31,12 @@ func webhooksLearnCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "learn [SOURCE]",
 		Short: "find out how deliveries are signed, and store the scheme",
-		Long: `Finds out how the platform signs its deliveries. It uses the deliveries that ` + "`penstock serve`" + `
-has captured for a source with scheme: learn. It needs at least three deliveries with
-different bodies, from the last 24 hours. It tries all known schemes with the configured
-secrets. A scheme is accepted only if it verifies all deliveries and no other scheme does.
-It must also reject each delivery after any bit of the delivery is changed.
+		Long: `Finds out how the platform signs its deliveries. It uses the deliveries that
+` + "`penstock serve`" + ` has captured for a source with scheme: learn. It needs at least three
+deliveries with different bodies, from the last 24 hours. It tries all known schemes with
+the configured secrets. A scheme is accepted only if it verifies all deliveries and no
+other scheme does. It must also reject each delivery after a bit of a signed part is
+changed.
 
 The scheme is printed as YAML to paste under webhooks in pipelines.yaml. After you
 confirm, it is also stored in the state, where serve finds it within seconds, and
