@@ -96,7 +96,7 @@ func (l *listReader) lastOnly(end *step) bool {
 }
 
 // maxShortRereads limits how many short pages are requested again. A short page has fewer records than other pages.
-// // Invariant 15
+// Invariant 15
 const maxShortRereads = 3
 
 // If st holds records, the list did not end at the short pages before st. Then rereadShortPages requests these pages

@@ -24,8 +24,8 @@ const (
 )
 
 // TestManySourcesMemory compares a run over few workspaces with a run over many. It measures the memory of each run
-// when only the last workspace is left to read. The memory must hardly depend on the number of sources. // Invariant
-// 6
+// when only the last workspace is left to read. The memory must hardly depend on the number of sources.
+// Invariant 6
 func TestManySourcesMemory(t *testing.T) {
 	few, many := 4, 28
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {

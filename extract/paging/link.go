@@ -83,8 +83,8 @@ func (g link) Candidates(e *evidence) []Candidate {
 // nestedLink is the member of a POST body that may hold the parameters of a next link.
 const nestedLink = "pagination"
 
-// secretLike reports whether a parameter of a link may be a credential. Such a parameter is never sent. // Invariant
-// 10
+// secretLike reports whether a parameter of a link may be a credential. Such a parameter is never sent.
+// Invariant 10
 func secretLike(name string) bool {
 	low := strings.ToLower(name)
 	return strings.Contains(low, "key") && !strings.Contains(low, "start") && !strings.Contains(low, "next") && !strings.Contains(low, "page") || strings.Contains(low, "secret") || strings.Contains(low, "password") || strings.Contains(low, "signature") ||

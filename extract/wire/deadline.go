@@ -15,7 +15,7 @@ var (
 )
 
 // watch limits one try: its total time, the pause between two reads of the body, and the slowest speed of the body.
-// // Invariant 15
+// Invariant 15
 type watch struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc

@@ -67,7 +67,7 @@ func (o Options) checkHeaders() error {
 }
 
 // header returns the headers of the request. Configured headers go only to the client's origin, like the credential.
-// // Invariant 10
+// Invariant 10
 func (k *call) header() http.Header {
 	h := http.Header{
 		"Accept":          {accept},

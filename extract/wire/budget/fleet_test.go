@@ -360,7 +360,7 @@ func TestFleetOtherRelease(t *testing.T) {
 }
 
 // The machine sleeps, and the governor's clock stops meanwhile. Afterwards the governor does not use its old grants.
-// // Invariant 4
+// Invariant 4
 func TestFleetSuspended(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		d := newMemoryLedger(2 * time.Millisecond)

@@ -262,7 +262,7 @@ func (g *Governor) poke() {
 // is due. If the record is in a ledger, f gets the local copy.
 //
 // Errors come from the file and are final, because a request that was not recorded would be missing from the count.
-// // Invariant 4
+// Invariant 4
 func (g *Governor) with(f func(r *record, now instant) bool) error {
 	if done, err := g.change(f); done {
 		return err
