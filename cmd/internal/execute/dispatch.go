@@ -19,11 +19,14 @@ const endLook = time.Second
 // status stopped. // Invariant 18
 func (w *Worker) Dispatch(ctx context.Context, r Run) (report pipeline.Report, err error) {
 	began := w.db.Now()
-	if err := w.plan(ctx, r); err != nil {
-		return report, err
+	if err = w.plan(ctx, r); err == nil {
+		err = w.await(ctx, r.ID)
 	}
-	if err := w.await(ctx, r.ID); err != nil {
+	switch {
+	case ctx.Err() != nil: // perhaps before the units were stored; then no worker reads anything in this run
 		return pipeline.Report{Run: r.ID, Pipeline: r.Pipeline.Name, Status: pipeline.StatusStopped, Started: began, Ended: w.db.Now()}, nil
+	case err != nil:
+		return report, err
 	}
 	units, err := fleet.UnitsOf(ctx, w.claimer.Units, state.UnitFilter{Run: r.ID})
 	if err != nil {
