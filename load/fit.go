@@ -164,9 +164,9 @@ func fieldsOf(s *arrow.Schema) []arrow.Field {
 	return s.Fields()
 }
 
-// Exact reports whether the cast gives the values that a column of the wider type would have stored from the beginning.
-// The cast from decimal to text is not exact: the digits that the source wrote, such as "1.50", are lost. After a cast
-// that is not exact, the destination must clear the hashes of the rows, so that the next pass writes them again.
+// Exact reports whether a cast of the stored values gives what a column of the wider type would have stored from the
+// beginning. The cast from decimal to text is not exact: the digits that the source wrote, such as "1.50", are lost.
+// After such a cast, the destination must clear the hashes of the rows, so that the next pass writes them again.
 func (w Widening) Exact() bool { return exact(w.From, schemas.TypeOf(w.Column)) }
 
 func exact(from, to arrow.DataType) bool {

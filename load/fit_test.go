@@ -98,8 +98,8 @@ func TestTypeName(t *testing.T) {
 	}
 }
 
-// TestReplay makes random sequences of three actions: a call of Fit, a change of mode, and an accepted change. It
-// replays the recorded changes in any order. The result must be the last table of the sequence.
+// TestReplay makes random sequences of actions. Each action is a call of Fit, a change of mode, or an accepted change.
+// The test replays the recorded changes in any order. The result must be the last table of the sequence.
 func TestReplay(t *testing.T) {
 	types := []arrow.DataType{schemas.Bool, schemas.Int64, money(16, 2), money(23, 4), schemas.Date, schemas.Timestamp, schemas.Text,
 		schemas.JSON, arrow.ListOf(schemas.Int64), arrow.ListOf(schemas.Text)}

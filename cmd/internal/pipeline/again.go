@@ -12,9 +12,9 @@ import (
 	"github.com/penstock-data/penstock/extract"
 )
 
-// restart makes a pass that was resumed and failed begin again at the start of the list. It does so at most once per
-// run. The position at which the pass was resumed may no longer exist. Without a restart, every later run would fail
-// there too.
+// restart handles the failure of a pass that continued an interrupted one. The position at which it continued may no
+// longer exist, and every later run would fail there too. So the pass begins again at the start of the list, at most
+// once per run.
 func (st *streamRun) restart(p *pass, err error) bool {
 	if !p.resumes || st.restarted || !misplaced(err) {
 		return false

@@ -26,17 +26,17 @@ func TestBaseError(t *testing.T) {
 		"all paths":               {func(r *run) { r.gateOf(a).saw(a, missing("/a")); r.gateOf(b).saw(b, missing("/b")) }, true},
 		"one path":                {func(r *run) { r.gateOf(a).saw(a, missing("/a")) }, false},
 		"one path of two streams": {func(r *run) { r.gateOf(a).saw(a, missing("/a")); r.gateOf(b).saw(b, missing("/a")) }, false},
-		"a page": {func(r *run) {
+		"two paths, but one stream returned a page": {func(r *run) {
 			r.gateOf(a).saw(a, missing("/a"))
 			r.gateOf(b).saw(b, missing("/b"))
 			r.gateOf(b).answered(b)
 		}, false},
-		"a refusal": {func(r *run) {
+		"two paths, and a refusal for a third path": {func(r *run) {
 			r.gateOf(a).saw(a, missing("/a"))
 			r.gateOf(b).saw(b, missing("/b"))
 			r.gateOf(b).saw(b, &wire.Error{Class: wire.NotEntitled, Status: http.StatusForbidden, Path: "/c"})
 		}, false},
-		"another origin": {func(r *run) {
+		"two paths, one of another origin": {func(r *run) {
 			r.OwnOrigin = map[string]bool{"crm.b": true}
 			r.gateOf(a).saw(a, missing("/a"))
 			r.gateOf(b).saw(b, missing("/b"))

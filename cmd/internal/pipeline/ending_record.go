@@ -29,8 +29,8 @@ type witnesses struct {
 	Doubts []string    `json:"doubts,omitempty"`
 	Pass   string      `json:"pass,omitempty"` // empty if it is the id of the run
 	proof.Facts
-	Longest  *int64        `json:"longest,omitempty"` // nil if it is the number of distinct records; replaces Facts.Longest
-	Alive    *int64        `json:"alive,omitempty"`   // nil if it is the number of distinct records
+	Longest  *int64        `json:"longest,omitempty"` // nil if equal to the number of distinct records; replaces Facts.Longest
+	Alive    *int64        `json:"alive,omitempty"`   // nil if equal to the number of distinct records
 	Missing  int64         `json:"missing,omitempty"`
 	Asked    int64         `json:"asked,omitempty"`
 	NotFound int64         `json:"not_found,omitempty"`
@@ -91,8 +91,8 @@ func (e *ending) writeCertificate(ctx context.Context) error {
 	})
 }
 
-// drifted returns the notices of the pass. The parameter believed says whether to compare the profile of the pass with
-// the stored one. The parameter shut says that the deletions wait for a person.
+// drifted returns the notices of the pass. If believed is true, it also compares the profile of the pass with the
+// stored one. If shut is true, the deletions of the pass wait for a decision of a person.
 func (e *ending) drifted(shut, believed bool) []drift.Notice {
 	p, g := e.p, e.g
 	all := slices.Clone(p.noticed)

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 )
 
-// If a member of a certificate is left out, its value follows from other members. In the certificate of a first pass,
-// the member longest is 0 and is not left out: without it, a reader would take the number of records of this pass.
+// A member of a certificate is left out only if readers can derive its value. For example, without the member longest,
+// its value is the number of distinct records. In a first pass longest is 0, so there it is not left out.
 func TestShortCertificate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

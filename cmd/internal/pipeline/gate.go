@@ -13,7 +13,8 @@ import (
 
 const refusals = 3
 
-// surfaceGate keeps a run from requesting every stream of a surface that refuses the credential or cannot be reached.
+// surfaceGate makes a run give up a surface that refuses the credential or cannot be reached. Without the gate, the run
+// would request each of the surface's streams, and each request would fail.
 type surfaceGate struct {
 	surface schemas.Surface
 	need    int // after this many refusals, the run stops requesting the surface
@@ -29,8 +30,8 @@ type surfaceGate struct {
 	missed  error
 }
 
-// newGates returns one gate for each surface. The streams in the parameter apart have no gate, because they use an
-// origin or a credential of their own.
+// newGates returns one gate for each surface. A stream for which apart is true has no gate, because it uses an origin or
+// a credential of its own.
 func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surface]*surfaceGate {
 	gates := map[schemas.Surface]*surfaceGate{}
 	for _, s := range streams {

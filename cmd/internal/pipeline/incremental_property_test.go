@@ -62,7 +62,7 @@ type edited struct {
 	format    string
 	zone      time.Duration // time zone of the times that the server writes without a zone
 	order     string        // order of the list: id, created (newest first), changed (latest change first) or rising (latest change last)
-	filter    string        // what the filter compares: "" (no filter), created, changed, day, next day or utc; see the methods read and passes
+	filter    string        // what the filter compares: "" (no filter), created, changed, day, next day or utc; see read() and passes()
 	excludes  bool          // the filter excludes records with exactly the requested time
 	paging    string        // how pages show the end: last page, total or next
 	size      int

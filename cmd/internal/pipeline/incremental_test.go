@@ -239,7 +239,7 @@ func TestIncrementalMissesNothing(t *testing.T) {
 		require.Empty(t, r.missing(), "seed %d: a whole pass loads every change", seed)
 	}
 	t.Logf("%d of %d seeds had a change that two passes missed; %d requests for two passes each over an unchanged list", missed, seeds, requests)
-	require.LessOrEqual(t, missed*100, seeds, "in more than 1 %% of the seeds")
+	require.LessOrEqual(t, missed*100, seeds, "two passes missed a change in more than 1 %% of the seeds")
 }
 
 func atRest(newest bool) *moving {

@@ -16,7 +16,7 @@ const maxSuspects = 10_000
 const clockSlack = 2 * time.Minute
 
 type keyWatch struct {
-	suspects map[uint64]int // hashes of keys that different records have on two pages → number of the pass that saw this first
+	suspects map[uint64]int // by hash of a key that different records have on two pages: number of the first pass that saw this
 	tried    int
 	settled  bool // a table has rows with this key, so it cannot change any more
 }

@@ -22,8 +22,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// flaky is a destination that calls a function, its field at, before each operation and after each commit. If the
-// function returns an error after a commit, the answer of the commit is lost.
+// flaky is a destination that can be made to fail: before each operation and after each commit it calls at(). If at()
+// returns an error after a commit, the rows are committed, but the caller of the commit gets the error.
 type flaky struct {
 	load.Destination
 	at func(op string) error

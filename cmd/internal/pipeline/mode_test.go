@@ -121,7 +121,7 @@ func TestReplaceFailsAtEveryStep(t *testing.T) {
 }
 
 // read starts a reader, which checks again and again that the table has either all of the old records or all of the new
-// ones. The result stops the reader.
+// ones. The returned function stops the reader.
 func (r *rig) read(before, after []sourcetest.Record) (stop func()) {
 	done := make(chan struct{})
 	var reader sync.WaitGroup

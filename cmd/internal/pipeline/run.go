@@ -211,7 +211,7 @@ func (r *run) byClock(t time.Time) time.Time {
 	if t.IsZero() {
 		return t
 	}
-	return t.Add(time.Until(r.Now()).Round(time.Second)) // clocks that agree to the second count as equal
+	return t.Add(time.Until(r.Now()).Round(time.Second)) // a difference of less than half a second between the clocks is ignored
 }
 
 func (r *run) backfill() string {

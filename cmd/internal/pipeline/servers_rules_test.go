@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// TestServersNeedEachRule disables one rule of proof, and reads a server for which the rule is needed. With all
-// rules, every report is true. Without the rule, at least one of four errors must occur:
+// TestServersNeedEachRule takes each rule of proof in turn, with a server for which the rule is needed. It reads the
+// server twice. With all rules, every report is true. Without the rule, at least one of four errors must occur:
 //   - A table is reported as complete although it lacks records.
 //   - A live row is marked as deleted.
 //   - The run refuses a list that it reads with all rules.
@@ -125,7 +125,7 @@ var neededBy = []needed{
 		states(s)
 		s.Faults = []servers.Fault{{Kind: servers.FaultHalf, Run: 2, Row: 12}}
 	}},
-	{rule: "unreadable records", about: "a page fails for good", list: func(s *servers.Spec) {
+	{rule: "unreadable records", about: "a page fails at every attempt", list: func(s *servers.Spec) {
 		s.Faults = []servers.Fault{{Kind: servers.FaultStatus, Run: 2, Row: 23}}
 	}},
 	{rule: "unstored records", about: "the total counts a record without an id", list: func(s *servers.Spec) {
@@ -160,7 +160,7 @@ var neededBy = []needed{
 		s.Paging = servers.Paging{Kind: servers.KindWhole}
 		s.Records.Count, s.Edits.Rekey = 2*fewKeys+101, 1
 	}},
-	{rule: "repeated records", about: "each page breaks ties differently", list: func(s *servers.Spec) { s.Records.Order = servers.OrderTies }},
+	{rule: "repeated records", about: "each page sorts records with equal values differently", list: func(s *servers.Spec) { s.Records.Order = servers.OrderTies }},
 	{rule: "end changed", about: "a deletion before the last page shifts the only new record past the reader", list: func(s *servers.Spec) {
 		s.Records.Count, s.Edits.Insert = 40, 1
 		s.Moves = []servers.Move{deletes(2, 5)}

@@ -343,7 +343,7 @@ func readServers(t *testing.T, specs []servers.Spec, open func() load.Destinatio
 	return append(b.run(1), b.run(2)...)
 }
 
-// falseAlarms counts lists without faults that the run did not report as complete, for each kind of paging.
+// falseAlarms counts the correct lists for each kind of paging, and those of them that a run did not report as complete.
 type falseAlarms struct {
 	plain, refused map[string]int
 	examples       []string
@@ -380,7 +380,7 @@ func (f *falseAlarms) hold(t *testing.T) {
 	require.LessOrEqual(t, float64(refused), mostFalseAlarms*float64(plain), "too many correct lists are refused, for example:\n%s", strings.Join(f.examples[:min(10, len(f.examples))], "\n"))
 }
 
-// knownServers maps seeds that are known to fail to the reason.
+// knownServers contains the seeds of servers that are known to fail, and the reason for each.
 var knownServers = map[uint64]string{}
 
 func known(o serverOutcome) bool { return knownServers[o.Spec.Seed] != "" }

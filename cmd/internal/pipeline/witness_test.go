@@ -30,17 +30,17 @@ func TestVerdictsSayWhatIsMissing(t *testing.T) {
 		list sourcetest.List
 		want string
 	}{
-		"total": {sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true},
+		"a total": {sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true},
 			"the source states 25 records, and 25 distinct records arrived"},
-		"nothing": {sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, End: extract.End{Rule: extract.RuleEmptyPage}},
+		"no witness": {sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, End: extract.End{Rule: extract.RuleEmptyPage}},
 			"no total, ended with an empty page, read once"},
-		"others": {sourcetest.List{Pages: moving, Size: 10, End: extract.End{Rule: extract.RuleEmptyPage, Counted: true}},
+		"a second reading with other records": {sourcetest.List{Pages: moving, Size: 10, End: extract.End{Rule: extract.RuleEmptyPage, Counted: true}},
 			"a second reading found 3 other records"},
-		"moved": {sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true, End: extract.End{Drift: extract.Drift{Moved: 2}}},
+		"a total that changes": {sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true, End: extract.End{Drift: extract.Drift{Moved: 2}}},
 			"the total changed 2 times while the list was read"},
-		"gap": {sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, End: extract.End{Gaps: []extract.Gap{{At: "page 2", First: 16, Rows: 1, Status: 500, Message: "Server Error"}}}},
+		"a gap": {sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, End: extract.End{Gaps: []extract.Gap{{At: "page 2", First: 16, Rows: 1, Status: 500, Message: "Server Error"}}}},
 			"1 record cannot be read: record 17 of the list (page 2): 500: Server Error"},
-		"empty": {sourcetest.List{Size: 10, End: extract.End{Rule: extract.RuleEmptyPage}},
+		"an empty list": {sourcetest.List{Size: 10, End: extract.End{Rule: extract.RuleEmptyPage}},
 			"no total, ended with an empty page, no records arrived (a user without permission gets none either), read once"},
 	} {
 		t.Run(name, func(t *testing.T) {

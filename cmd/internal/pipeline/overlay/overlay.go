@@ -37,8 +37,7 @@ type deltaRow struct {
 // maxDeltaRows limits the records of an overlay. Further events wait for the end of the pass. // Invariant 6
 const maxDeltaRows = 50_000
 
-// Follow returns the new cursor if deltas have moved the stored cursor. Otherwise it returns the cursor that was given
-// to it.
+// Follow gets the cursor that the pass knows. If deltas have moved it, Follow returns the new cursor, else the same one.
 func (l *Overlay) Follow(ctx context.Context, k state.Key, stored state.Cursor) state.Cursor {
 	if l == nil {
 		return stored

@@ -90,8 +90,8 @@ func (t Table) Recall(ctx context.Context, k *Tracker, past Past, tables []schem
 	return m, err
 }
 
-// entries reads the stored parents. It leaves out the parents that the pass with the id unsure requested, because these
-// parents must be requested again.
+// entries reads the stored parents. The parameter unsure is the id of a pass, or "". The parents that this pass
+// requested are left out, because they must be requested again.
 func (t Table) entries(ctx context.Context, m *Stored, unsure string) error {
 	var is traits
 	if !t.Stream.Class.Single() {

@@ -1,5 +1,5 @@
-// Package parents finds out which parents of a child stream a pass need not request, because their records have not
-// changed and the destinations have the rows of their children. At the end of such a pass, it finds the rows that are
+// Package parents lets a pass over a child stream skip parents. A parent is skipped if its record has not changed and
+// the destinations have the rows of its children. At the end of such a pass, the package finds the rows that are
 // missing.
 package parents
 
@@ -40,7 +40,7 @@ type Tracker struct {
 	single     bool            // each parent has one record
 	known      []*Stored       // stored parents, by destination of the pass
 	skips      bool            // every destination has stored its parents, so unchanged parents are skipped
-	again      map[uint64]bool // ids of parents whose rows were missing in the previous pass; this pass requests them to confirm it
+	again      map[uint64]bool // ids of parents whose rows were missing in the previous pass; this pass requests these parents in any case
 
 	controls  int
 	requested []uint64 // ids of requested parents, if others are skipped; sorted at the end
