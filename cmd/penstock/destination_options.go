@@ -49,8 +49,8 @@ func waitOption(to *time.Duration) func(string) error {
 }
 
 // absentFile returns an error if a destination's file or folder does not exist. A command that only reads calls
-// absentFile before it opens the destination. Otherwise it would create an empty file or folder, and the user would
-// not notice a wrong path.
+// absentFile before it opens the destination. If the path is wrong, opening would create an empty file or folder there,
+// and the user would not notice the mistake.
 func absentFile(d config.Destination) error {
 	path, _ := open.FilePath(d)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {

@@ -128,8 +128,8 @@ func setLastPass(t *render.TableDoc, newest map[state.Key]history.Certificate) {
 	}
 }
 
-// streamsInto returns the streams of the pipelines that load into this destination, with the pipelines' settings. Then
-// follow all streams of the configuration.
+// streamsInto returns the streams of the pipelines that load into this destination, with the pipelines' settings. After
+// these streams, the result has all streams of the configuration.
 func streamsInto(d *open.Reader) []config.Stream {
 	var all []config.Stream
 	for _, p := range d.Conf.Pipelines {

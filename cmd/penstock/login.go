@@ -34,10 +34,10 @@ func loginCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "login [SOURCE [SURFACE]]",
 		Short: "sign in to a source in the browser, and store the tokens",
-		Long: `Signs in to a source with oauth in the browser, by authorization code with PKCE. It
-requests the scopes in the configuration, or if there are none, only the scopes that the
-pipelines' streams need. The tokens are stored with the state or in the keyring. Later
-reads of the source renew them.
+		Long: `Opens a browser and signs in to a source that has auth: {oauth: …}, by authorization code
+with PKCE. It requests the scopes in the configuration. If there are none, it requests only
+the scopes that the pipelines' streams need. The tokens are stored with the state or in the
+keyring. Later reads of the source renew them.
 
 On a machine without a browser, use --device: it shows a code to enter in a browser on
 another machine, if the server supports device codes. Or use --paste: open the printed

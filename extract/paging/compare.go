@@ -71,7 +71,7 @@ func sorted(keys []uint64) []uint64 {
 	return keys
 }
 
-// LeastRenamed is how many records a page must have before [Renamed] doubts the key. Records of smaller pages may
+// LeastRenamed is how many records a page must have before [Renamed] compares it. On smaller pages, all records may
 // differ by chance.
 const LeastRenamed = 5
 
@@ -131,7 +131,7 @@ func Sum(keys []uint64) uint64 {
 	return h
 }
 
-// Round reports whether n is a usual page size. The server may have cut a list with exactly n records.
+// Round reports whether n is a usual page size. If it is, the server may have cut a list after exactly n records.
 func Round(n int) bool {
 	switch n {
 	case 10, 15, 20, 25, 30, 40:

@@ -39,8 +39,8 @@ func TestCompareOfManyRecords(t *testing.T) {
 	allocated := testing.AllocsPerRun(1, func() { Compare(large, keys(1, 10)) })
 	require.Less(t, allocated, 100.0)
 
-	// A short last page has no records of the first page. The comparison must see that, even if its sample of the
-	// first page has none of the last page's keys.
+	// A short last page has no records of the first page. The comparison must see that, although the first page is much
+	// longer.
 	for from := range 20 {
 		last, equal, others := keys(300_000+from, 3), Hashes{N: 300_000}, Hashes{N: 300_000}
 		require.Equal(t, OtherRecords, Compare(large, last))

@@ -17,7 +17,7 @@ type cursor struct{ parameter }
 // Type implements [Pager].
 func (cursor) Type() string { return string(KindCursor) }
 
-// Candidates returns the parameters that may take the token of the answer.
+// Candidates returns requests that send the token of the answer, each in another parameter.
 func (g cursor) Candidates(e *evidence) []Candidate {
 	s := e.First.Signals
 	if s.Token == "" || s.ranged || s.rangeUnit != "" {

@@ -108,8 +108,8 @@ func (p *Progress) account(at Position, n int, s Signals) error {
 	return nil
 }
 
-// indexed reports whether s.LastPage is the index of the last page, counted from 0, and not the number of pages. It is
-// the index if this number of pages could not hold all records.
+// indexed reports whether s.LastPage is the index of the last page, counted from 0, and not the number of pages. For
+// example, with 10 records per page, a total of 25 and the last page 2, it is an index: two pages hold only 20 records.
 func (p *Progress) indexed(s Signals, n int) bool {
 	step := max(p.Step, int64(n))
 	return p.Zero && step > 0 && s.LastPage*step < s.Total
@@ -167,7 +167,7 @@ func (p *Progress) count(at Position, n int, lastID string, s Signals) Continuat
 const maxUneven = 5
 
 // ended reports whether an empty page is the end of the list. An empty first page is always the end. So is an empty
-// page that was requested by cursor. Any other empty page is the end only after other empty pages.
+// page that was requested by cursor. Any other empty page is the end only if the page before it was empty too.
 func (p *Progress) ended(at Position) bool {
 	switch {
 	case at.Kind == KindCursor || at.Kind == KindNone:

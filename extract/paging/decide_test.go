@@ -7,7 +7,7 @@ import (
 )
 
 // If the stated total is reached with a full page, the pass requests the next page. A page is full if it has at least
-// as many records as the first page. This also holds if its records were read one by one.
+// as many records as the first page. It does not matter whether the records of the page were requested one by one.
 func TestFullPageAtTheTotal(t *testing.T) {
 	for name, c := range map[string]struct {
 		n, records int

@@ -18,8 +18,8 @@ type evidence struct {
 	lastID   string // id of the last record of the first page
 
 	server   attitude
-	takes    []string // parameters that the server knows, because it refused only their values
-	fromZero bool     // with one of the parameters, page 1 is not the first page
+	takes    []string // parameters that the server knows: it refused only their values
+	fromZero bool     // for one of the parameters, the value 1 does not return the first page
 }
 
 // attitude is how the server treats parameters that it does not know.

@@ -41,9 +41,9 @@ type Page struct {
 	Doc     *jsondoc.Doc
 	Signals Signals
 	Total   int64  // the total of the list, or -1
-	Rule    string // how the list ends after this page, if it does
+	Rule    string // the rule by which the list ends after this page; "" if it may continue
 	Note    string // a note for people
-	Answer  any    // belongs to the list
+	Answer  any    // data of the implementation of List; not used here
 }
 
 // Hashes are hashes of records. They show whether two answers have the same records.

@@ -67,8 +67,8 @@ func (moment) safe(p *Probe, st *Page) bool {
 
 const maxMomentFields = 4
 
-// momentFields returns the time fields by which the rows are sorted. Times of change come last, because a list sorted
-// by creation time also looks sorted by them until a user changes a record.
+// momentFields returns the time fields by which the rows are sorted. Times of change come last: as long as no user has
+// changed a record, a list that is sorted by creation time also looks sorted by the time of change.
 func momentFields(rows []records.Row) []string {
 	all := slices.DeleteFunc(records.TimeFields(rows), func(field string) bool { return records.Trend(rows, field) == records.Uneven })
 	slices.SortStableFunc(all, func(a, b string) int { return timePriority(a) - timePriority(b) })

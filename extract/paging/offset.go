@@ -178,8 +178,9 @@ func (offset) countsPages(ctx context.Context, p *Probe, c Candidate) (accepted 
 	return err == nil, err
 }
 
-// sharesNone reports whether st has no record of the first page, if that page has several records. If st is the answer
-// for the next number, the result true shows that numbers count pages, not records.
+// sharesNone reports whether st has no record of the first page. If the first page has only one record, it returns
+// false. It shows what numbers count: the answers for the offsets 0 and 1 share records, but the pages 0 and 1 share
+// none.
 func (p *Probe) sharesNone(st *Page) bool {
 	return p.First.N > 1 && !slices.ContainsFunc(st.Keys, func(k uint64) bool { return slices.Contains(p.First.Keys, k) })
 }

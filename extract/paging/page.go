@@ -48,7 +48,7 @@ func (page) Following(at Position, p *Progress) (Position, bool) {
 // Valid implements [Pager].
 func (page) Valid(at Position) bool { return validNumber(at) }
 
-// Confirm finds out whether pages are numbered from 0 or from 1, unless the answers state their number.
+// Confirm finds out whether pages are numbered from 0 or from 1, unless each answer states the number of its page.
 func (g page) Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, err error) {
 	switch {
 	case t.Like == NoRecords && t.Silent && !t.Echoed:

@@ -9,8 +9,8 @@ import (
 // Pager is one way of paging. A new pager needs three things: a file with a type that embeds [parameter], a line in
 // pagers, and an entry in schemas/paging/vocabulary.yaml.
 type Pager interface {
-	// Type is the name of the pager in the vocabulary and in the configuration. Positions of this [Kind] belong to this
-	// pager.
+	// Type is the name of the pager in the vocabulary and in the configuration. A position belongs to the pager whose
+	// Type is the same word as the [Kind] of the position.
 	Type() string
 
 	// Traits says how the pager differs from other pagers.
@@ -19,8 +19,8 @@ type Pager interface {
 	// Candidates returns the requests that may return the second page, the likeliest first.
 	Candidates(e *evidence) []Candidate
 
-	// Second returns the position of the second page for a parameter. If the first page does not show this position, its
-	// member At is "".
+	// Second returns the position of the second page for a parameter. If the first page does not show this position, the
+	// result has an empty At.
 	Second(e *evidence, param string) Position
 
 	// Next returns the position after a page. The result ok is false if the page does not show that position.

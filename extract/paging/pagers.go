@@ -17,7 +17,7 @@ func pagerOf(name string) Pager {
 
 func (at Position) pager() Pager { return pagerOf(string(at.Kind)) }
 
-// Counts reports whether the position is the number of a page or of a record. Then a record that is deleted shifts all
+// Counts reports whether the position is the number of a page or of a record. If it is, a deleted record shifts all
 // records after it.
 func (at Position) Counts() bool { return at.pager().Traits().Counts }
 
@@ -29,7 +29,7 @@ func (at Position) Valid() bool {
 	case KindPage, KindOffset, KindCursor, KindLink, KindRange:
 		return at.pager().Valid(at)
 	}
-	return false // not every type of a pager is a kind: positions of since_id are cursors
+	return false // some types of pagers are not kinds of positions: a position of since_id has the kind cursor
 }
 
 // Send sets the parameters that request the position. The result ranged is the value of the Range header, or "".

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A stored position is used only if a pass can store its kind. Not every type of a pager is such a kind: the position
-// of since_id is a cursor.
+// A stored position is used only if a pass can store its kind. Not every type of a pager is a kind of position: a
+// position of since_id has the kind cursor.
 func TestPositionIsValid(t *testing.T) {
 	for at, want := range map[Position]bool{
 		{}:                                       true,

@@ -29,10 +29,10 @@ type Progress struct {
 	Zero       bool  // pages are numbered from 0
 	Last       int64 // number of the last page; 0 if unknown
 	Total      int64 // records in the whole list; -1 if unknown
-	Step       int64 // records on the first page with records; 0 before that page
+	Step       int64 // number of records on the first page that was not empty; 0 before that page
 	EmptyPages int   // consecutive empty pages so far
 	offset0    int64 // offset that the first page states; -1 for none
-	Before     int   // records on the last page with records
+	Before     int   // number of records on the latest page that was not empty
 	Uneven     bool  // records came after a page that was not full
 }
 

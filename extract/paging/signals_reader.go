@@ -211,7 +211,7 @@ func (r *signalReader) count(role schemas.Role, v jsondoc.Value, pointer string,
 	}
 }
 
-// ReadSignals reads what an answer with n records states beside them.
+// ReadSignals reads what an answer states beside its n records.
 func ReadSignals(d *jsondoc.Doc, f records.Found, n int, h http.Header, status int) Signals {
 	s := NoSignals
 	s.records = n
@@ -241,9 +241,9 @@ func ReadSignals(d *jsondoc.Doc, f records.Found, n int, h http.Header, status i
 
 func lastName(tokens []string) string { return jsondoc.Unescape(tokens[len(tokens)-1]) }
 
-// settle derives signals from other signals. If too many unread signals were dropped, settle adds one signal in their
-// place. Its value is a number that is larger than any number of records. A text would not work, because a text that is
-// the same on every page is ignored.
+// settle derives signals from other signals. If there were too many unread signals and some were dropped, settle adds
+// one signal in their place. Its value is a number that is larger than any number of records. A text would not work,
+// because a text that is the same on every page is ignored.
 func (s *Signals) settle() {
 	if s.Remaining > 0 && s.More == unstated {
 		s.More = Yes

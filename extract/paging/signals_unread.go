@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// doubt handles a member that has no known role, or is in an object that may not be about paging. If the member may
-// announce more records, doubt stores it.
+// doubt handles a member that has no known role, or is in an object that is perhaps not about paging. If the member may
+// announce more records, doubt adds it to the unread signals.
 func (r *signalReader) doubt(role schemas.Role, name string, v jsondoc.Value, pointer string, in scope) {
 	switch role {
 	case schemas.RolePartial, schemas.RoleComplete, schemas.RoleState, schemas.RoleFaults:

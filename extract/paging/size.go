@@ -54,9 +54,10 @@ func CutBracket(name string) (in, member string, ok bool) {
 // LargestPage is the largest page size that is requested.
 const LargestPage = 1000
 
-// FindSize finds the parameter that sets the page size. One request has all parameters. They are in groups, and each
-// group has its own size, such as limit=1 and per_page=2. All sizes are smaller than the first page. So the number of
-// returned records identifies the group. Further requests search this group.
+// FindSize finds the parameter that sets the page size. It sends all parameters in one request. They are divided into
+// groups, and each group has its own size: for example, limit=1 and per_page=2. All sizes are smaller than the number
+// of records on the first page. So the number of returned records identifies the group. Further requests search this
+// group.
 func FindSize(ctx context.Context, l List, st *Page, names []string) (found, evidence, refuted []string, err error) {
 	few := names[:min(len(names), 4)]
 	if st.N < 4 {
@@ -90,7 +91,8 @@ func FindSize(ctx context.Context, l List, st *Page, names []string) (found, evi
 	return nil, nil, nil, nil
 }
 
-// sizeGroups returns the number of groups, and the group of the name with the index i.
+// sizeGroups divides the names into groups. It returns the number of groups, and a function that returns the index of
+// the group to which the name with index i belongs.
 func sizeGroups(st *Page, names []string) (groups int, in func(i int) int) {
 	groups = min(st.N-1, len(names))
 	separate := groups - groups/3 // each of the likeliest parameters is a group of its own

@@ -24,7 +24,7 @@ func (f *finder) column(v jsondoc.Value) bool {
 }
 
 // sameKind reports whether the n objects in v are records of one kind. Either all have an id, or at least three have
-// the same members. Two are not enough: they may be two addresses of one record.
+// the same members. Two are not enough: they may be the billing address and the shipping address of one record.
 func (f *finder) sameKind(v jsondoc.Value, n int) bool {
 	ids, names := 0, ""
 	same := n > 2

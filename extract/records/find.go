@@ -33,7 +33,7 @@ type Place struct {
 
 // container is the object or the entry of a map around the records of a place.
 type container struct {
-	Object jsondoc.Value // the stage or group
+	Object jsondoc.Value // the stage or group that holds the records
 	Key    []byte        // in a map, the name of the entry as JSON
 }
 
@@ -76,7 +76,7 @@ func (f Found) All(d *jsondoc.Doc) iter.Seq[Place] {
 type finder struct {
 	d      *jsondoc.Doc
 	single bool // the endpoint may answer with one object
-	owned  bool // the user defined the stream, so its class is unknown
+	owned  bool // the user defined the stream, so the catalogue does not say whether it is a list
 	names  []string
 
 	pathNames []string // likely names of the records, from the stream's path

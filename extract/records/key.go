@@ -55,7 +55,7 @@ func keyCandidates(s schemas.Stream, rows []Row) []string {
 	var out []string
 	add := func(names ...string) {
 		for _, n := range names {
-			// If the rows have both ID and id, one of the columns gets a suffix.
+			// If the rows have both ID and id, one of the columns gets a suffix. So neither is a candidate.
 			if open[n] && columns[schemas.Column(n)] == 1 {
 				out, open[n] = append(out, n), false
 			}

@@ -88,8 +88,8 @@ func (l *RecordForm) Same(record []byte) bool {
 	return true
 }
 
-// Fit converts a single record into the form of the list: it removes members that the list does not show. It returns
-// an error if the record lacks a member of all listed records. The other members stay unchanged byte by byte.
+// Fit converts a single record into the form of the list: it removes members that the list does not show. The other
+// members stay unchanged byte by byte. Fit returns an error if the record lacks a member that all listed records have.
 func (l *RecordForm) Fit(record []byte) ([]byte, error) {
 	ms, err := jsondoc.SplitObject(record)
 	if err != nil {

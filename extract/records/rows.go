@@ -175,7 +175,8 @@ func MemberOfColumn(d *jsondoc.Doc, v jsondoc.Value, column string) (name string
 	return "", jsondoc.Missing
 }
 
-// NameValue returns a numeric name as a number, because references to the record are numbers too.
+// NameValue returns a name as a JSON scalar. A numeric name becomes a number, because references to the record are
+// numbers too.
 func NameValue(name []byte) []byte {
 	if jsondoc.IsNumber(name) {
 		return name

@@ -64,8 +64,8 @@ func UnitOf(rows []Row, name string) string {
 	return unit
 }
 
-// UnitOfValue returns the unit or format of a time, or "" if the value is not a time. An integer is a time only if the
-// field is named like a time, which the caller says with the argument named. The size of the integer shows the unit.
+// UnitOfValue returns the unit or format of a time, or "" if the value is not a time. The argument named says that the
+// field has the name of a time. Only then, an integer can be a time. The size of the integer shows the unit.
 func UnitOfValue(v string, named bool) string {
 	if v[0] != '"' {
 		i, err := strconv.ParseInt(v, 10, 64)

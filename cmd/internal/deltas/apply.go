@@ -7,8 +7,8 @@ import (
 )
 
 // Apply reads new events from the inbox, and applies the events of each stream for which none has arrived for a short
-// time. Events that cannot be applied yet wait. Apply returns an error only if the inbox cannot be read, or if ctx
-// ends.
+// time. A later call applies the events that cannot be applied yet. Apply returns an error only if the inbox cannot be
+// read, or if ctx ends.
 func (d *Deltas) Apply(ctx context.Context) (Report, error) {
 	d.rep = Report{}
 	d.begin(ctx)

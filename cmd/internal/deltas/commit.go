@@ -204,7 +204,8 @@ func (x *delta) note(p *destinationPosition, stamp string, out load.Outcome) {
 	}
 }
 
-// rejects returns rows for values that the table cannot hold, and for records that were given up. // Invariant 11
+// rejects returns the rows of _penstock_rejects: for values that the table cannot hold, and for records that were given
+// up. // Invariant 11
 func (x *delta) rejects(stamp string, m *mapped) [][]any {
 	var rows [][]any
 	now := x.conf.Now()
@@ -322,8 +323,8 @@ func (x *delta) unanswered(ctx context.Context, p *destinationPosition, n *overl
 
 const answerTime = 5 * time.Second
 
-// markForRequest makes the next run request the records in x.reread once more. Without the mark, the run skips a
-// record whose entry in the list is again the same as in an earlier run. // Invariant 1
+// markForRequest makes the next run request the records in x.reread once more. Without the mark, the run would skip a
+// record if its entry in the list is the same as in an earlier run. // Invariant 1
 func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) error {
 	rows := make([][]any, len(x.reread))
 	for i, tuple := range x.reread {

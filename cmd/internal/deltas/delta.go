@@ -23,8 +23,8 @@ type delta struct {
 	gone      []*entity
 	dead      []abandoned
 	again     []*entity
-	described []*entity                   // records described by an event and not requested
-	overlays  map[string]*overlay.Overlay // overlays of the running pass, by destination; nil if none is running
+	described []*entity                   // records that are not requested: the values in their events are written to the rows
+	overlays  map[string]*overlay.Overlay // overlays of the running pass, by destination; nil if no pass is running
 	answers   map[*entity][]byte
 	reread    []string // parents that the next run must request again; each is a JSON array of the values in the parent's tuple
 	through   int64

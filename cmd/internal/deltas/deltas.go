@@ -56,7 +56,7 @@ type Deltas struct {
 	resting map[string]*rest
 	aside   func(ctx context.Context, ordinal int64, reason string) error
 	now     func() time.Time
-	made    time.Time // when this Deltas was created; values of events from before are not used, because another process may have read newer ones
+	made    time.Time // when this Deltas was created; the values in older events are not used, because another process may have read newer values
 }
 
 // Config configures a Deltas.

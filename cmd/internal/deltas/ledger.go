@@ -17,13 +17,13 @@ import (
 )
 
 // eventStream is the stream name under which events are committed. Its cursor belongs to the source, not to the
-// pipeline, so the table contains each event once.
+// pipeline, so the table contains each event once, even if several pipelines read the source.
 const eventStream = "_events"
 
 const eventChunks = 40
 
-// keep writes new events to the tables of events. It does not write at every call, because readers of a database file
-// have to wait while it is written. Invariant 7
+// keep writes new events to the tables of events. It does not write at every call: while a database file is written,
+// its readers have to wait. Invariant 7
 func (d *Deltas) keep(ctx context.Context) {
 	for _, dest := range d.conf.Destinations {
 		if _, begun := d.ledgers[dest.Name]; !begun {
@@ -124,7 +124,7 @@ func eventRow(e extract.Delivery) []any {
 	return []any{e.Source, e.Ordinal, wellFormed(e.ID), wellFormed(e.Type), e.Received, e.Scheme, what, string(list), body, encoding}
 }
 
-// bodyText encodes a body that is not plain text as base64, because every destination can store that. // Invariant 11
+// bodyText encodes a body that is not plain text as base64, because every destination can store base64. // Invariant 11
 func bodyText(body []byte) (text string, encoding any) {
 	if utf8.Valid(body) && bytes.IndexByte(body, 0) < 0 {
 		return string(body), nil

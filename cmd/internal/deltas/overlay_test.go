@@ -88,8 +88,8 @@ func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 	require.Zero(t, r.sync().Totals().Counts.Written)
 }
 
-// A page is requested before a single record and committed after it. The page does not overwrite the record's row. If
-// the two differ, the record is requested once more.
+// A page is requested first, and then one of its records. The record is committed before the page. The page does not
+// overwrite the record's row. If the two differ, the record is requested once more.
 func TestDeltasAreNotOverwrittenByAnEarlierPage(t *testing.T) {
 	m := newModel(12)
 	r := newDeltaRig(t, m)

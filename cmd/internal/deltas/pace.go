@@ -15,7 +15,7 @@ type applyRate struct {
 
 	chunk     int // number of events per read of the inbox, and per write to the table of events
 	slice     int // maximum number of records in one commit
-	entities  int // waiting records, over all streams // Invariant 6
+	entities  int // maximum number of waiting records, over all streams // Invariant 6
 	listAbove int // if more records of a stream wait than this, its list is read instead of each record
 }
 

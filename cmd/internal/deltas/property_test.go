@@ -215,7 +215,7 @@ func (s *storm) settle() {
 func TestDeltasConverge(t *testing.T) {
 	asked, events, compared, amid := 0, 0, 0, 0
 	trials := sourcetest.Trials(30)
-	// On a busy machine, a pass may end before the first events arrive. More stories then follow.
+	// On a busy machine, a pass may end before the first events arrive. Then more seeds are tried.
 	for seed := 0; seed < trials || amid == 0 && seed < 20*trials; seed++ {
 		t.Run(strconv.Itoa(seed), func(t *testing.T) {
 			s := newStorm(t, uint64(seed))
@@ -241,6 +241,6 @@ func TestDeltasConverge(t *testing.T) {
 			s.ledgerIsWhole()
 		})
 	}
-	require.Positive(t, amid, "no story has events between the commits of a pass")
+	require.Positive(t, amid, "in no trial, events were applied between two commits of a pass")
 	t.Logf("%d requests for single records, %d deliveries, %d of the sources compared after events only, %d times between the commits of a pass", asked, events, compared, amid)
 }

@@ -108,7 +108,7 @@ func (p *Slot) Wait(done <-chan struct{}) bool {
 }
 
 // stepAside gives up the slot if the job waits for its source, and if all jobs together use at least one slot less than
-// they hold. Otherwise it returns false.
+// they hold. Otherwise it returns false. A job whose source is silent uses only a part of its slot, or nothing.
 func (p *Slot) stepAside() bool {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()

@@ -130,7 +130,8 @@ var failedUnit = retry.Policy{First: 10 * time.Second, Growth: 4, Longest: 10 * 
 const (
 	// longestPark limits the wait for a source that asks to be retried later. A longer wait is left to a later run.
 	longestPark = time.Hour
-	// lockedPause times the number of the attempt is the wait for a lock. The factor is at most lockedPauses.
+	// After the first attempt, a unit waits for a lock for lockedPause, after the second for twice as long, and so on.
+	// The longest wait is lockedPauses times lockedPause.
 	lockedPause  = time.Second
 	lockedPauses = 20
 )

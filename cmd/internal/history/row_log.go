@@ -117,7 +117,7 @@ func netOfKey(changes []RowChange) (e NetChange, ok bool) {
 	return e, true
 }
 
-// netOfRows counts equal rows of a table without a key.
+// netOfRows returns the net change in the number of equal rows, for a table without a key.
 func netOfRows(changes []RowChange) (e NetChange, ok bool) {
 	for _, c := range changes {
 		if c.action == "delete" {

@@ -31,8 +31,8 @@ func TestRowLogNet(t *testing.T) {
 		"changed and changed back":   {changes: []RowChange{update(`{"a":1}`, `{"a":2}`), update(`{"a":2}`, `{"a":1}`)}, want: `null`},
 		"a new column":               {changes: []RowChange{update(`{"a":1}`, `{"a":1,"c":"x"}`)}, want: `[{"change":"updated","key":[1],"columns":{"c":{"before":null,"after":"x"}}}]`},
 		"a new column without value": {changes: []RowChange{update(`{"a":1}`, `{"a":1,"c":null}`)}, want: `null`},
-		"one more of equal rows":     {keyless: true, changes: []RowChange{insert(`{"a":1}`), insert(`{"a":1}`), remove(`{"a":1}`)}, want: `[{"change":"inserted","key":[1],"rows":1,"after":{"a":1}}]`},
-		"two fewer of equal rows":    {keyless: true, changes: []RowChange{remove(`{"a":1}`), remove(`{"a":1}`)}, want: `[{"change":"deleted","key":[1],"rows":2,"before":{"a":1}}]`},
+		"equal rows, one more":       {keyless: true, changes: []RowChange{insert(`{"a":1}`), insert(`{"a":1}`), remove(`{"a":1}`)}, want: `[{"change":"inserted","key":[1],"rows":1,"after":{"a":1}}]`},
+		"equal rows, two fewer":      {keyless: true, changes: []RowChange{remove(`{"a":1}`), remove(`{"a":1}`)}, want: `[{"change":"deleted","key":[1],"rows":2,"before":{"a":1}}]`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := json.Marshal(RowLog{Changes: test.changes}.Net(test.keyless))

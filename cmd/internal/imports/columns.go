@@ -114,8 +114,8 @@ func one(s *Shape) (pointer string, record *Shape) {
 
 func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
-// key returns the column that identifies records: id, or else the parameter detail. This parameter is the placeholder
-// in the path of a single record, such as number in /invoices/{number}.
+// key returns the column that identifies records: id, or else the column with the name in the argument detail. This
+// name is the placeholder in the path of a single record, such as number in /invoices/{number}.
 func key(record *Shape, detail string) []string {
 	if record == nil {
 		return nil

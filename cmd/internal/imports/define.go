@@ -13,7 +13,7 @@ import (
 // Options describe the API of a document.
 type Options struct {
 	File      string           // name of the document, for messages
-	From      string           // name of the document that is stored in the streams; "": the document's title
+	From      string           // name that each stream stores for the document; "": the document's title
 	BaseURL   string           // URL of the API; has priority over the URLs in the document
 	Surface   schemas.Surface  // surface of the platform that the document describes; "": detect it
 	Module    string           // module of streams that are not in the catalogue; "": derive it from the title

@@ -57,8 +57,8 @@ func (w *shaper) members(properties openapi3.Schemas, depth int) []Member {
 	return all
 }
 
-// oneOf adds to a shape the properties that all its variants have in common. In the document, the variants are under
-// the key oneOf or anyOf. The variant null is ignored.
+// oneOf merges the variants of a shape with either(), and adds the result to the shape. In the document, the variants
+// are under the key oneOf or anyOf. The variant null is ignored.
 func (w *shaper) oneOf(out *Shape, variants openapi3.SchemaRefs, depth int) *Shape {
 	var union *Shape
 	for _, ref := range variants {
@@ -143,7 +143,8 @@ func both(a, b *Shape) *Shape {
 	return &out
 }
 
-// either returns the shape of a value that matches one of two shapes. Properties in which the two differ stay unknown.
+// either returns the shape of a value that matches one of two shapes. Two objects become one object with the members of
+// both. If the kinds or the formats differ, the result does not state them.
 func either(a, b *Shape) *Shape {
 	out := *a
 	switch {

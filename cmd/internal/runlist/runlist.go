@@ -60,10 +60,10 @@ type List struct {
 	Destinations int   // number of destinations that were read
 }
 
-// Read returns the runs of the destinations that q selects. If a run is named, Read returns only this run. If a further
-// function is given, Read passes each destination to it after it has read the runs there. If q selects nothing, the
-// result contains the runs that only the state knows, too. If some destinations cannot be read, Read returns the runs
-// of the other destinations, and an error.
+// Read returns the runs of the destinations that q selects. If a run is named, Read returns only this run. If also() is
+// not nil, Read passes each destination to it after it has read the runs there. If q selects all destinations, the
+// result also contains runs that only the state knows. If some destinations cannot be read, Read returns the runs of
+// the other destinations, and an error.
 func Read(ctx context.Context, o *open.Opener, q open.Selection, run string, also func(*open.Reader) error) (List, error) {
 	all, names := map[string]*Run{}, map[string]bool{}
 	err := o.ReadAll(ctx, q, func(r *open.Reader) error {
@@ -191,7 +191,7 @@ func ofState(ctx context.Context, o *open.Opener, all map[string]*Run, run strin
 		err = goesOn(ctx, s, run, all)
 	}
 	if err != nil {
-		o.Log.Warn("cannot read the state; the runs are as the destinations have them", "error", err)
+		o.Log.Warn("cannot read the state; the list shows only what the destinations store about the runs", "error", err)
 	}
 	return known
 }

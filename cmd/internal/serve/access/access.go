@@ -157,8 +157,8 @@ func (g *Guard) find(text string) (found Identity, ok bool) {
 
 const logEvery = time.Minute
 
-// refused logs and reports a token that was not accepted. A token that was not even compared is only counted. One log
-// line per minute states the number of these tokens.
+// refused logs and reports a token that was not accepted. Tokens that were not even compared are not logged one by one:
+// one log line per minute states their number.
 func (g *Guard) refused(r *http.Request, why error, now time.Time) {
 	from := From(r)
 	g.Observe(serve.AccessRefused{From: from, Path: r.URL.Path, Why: why.Error(), Limited: errors.Is(why, ErrLimited)})

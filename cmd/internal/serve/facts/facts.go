@@ -1,6 +1,6 @@
 // Package facts provides the data of the dashboard. The current state comes from the daemon's hub, slots and runs
 // from the journal, and events from the inbox. Runs, certificates, rejects and changes of tables come from
-// penstock's own tables in each destination. Visitors do not cause reads of these tables: the tables are read
+// penstock's own tables in each destination. Most visits do not cause reads of these tables: the tables are read
 // from time to time, and pages show the last snapshot. Start with [New], pass the [Facts] to the daemon as an
 // observer, and then call [Facts.Attach] and [Facts.Refresh].
 package facts

@@ -36,7 +36,7 @@ type snapshot struct {
 	runs         []board.Run
 	streams      map[state.Key]*board.Stream
 	omitted      map[string]bool       // sources whose streams are not all in memory, because there are too many
-	last         map[state.Key]outcome // the newest run that did not complete the stream, and its outcome
+	last         map[state.Key]outcome // how the stream ended in the newest run that did not complete it
 	newestProofs map[string]*proofs
 	rejects      []board.Reject
 	changes      []board.Change
@@ -44,7 +44,7 @@ type snapshot struct {
 	announced map[state.Key]board.Coverage
 }
 
-// outcome says how a stream ended in the last run that read it.
+// outcome says how a stream ended in one run.
 type outcome struct {
 	run    string
 	status pipeline.Status
