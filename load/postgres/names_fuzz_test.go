@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// FuzzNames creates a table, a view and a column with any name. They must get exactly these names. No other object may
-// be created or dropped.
+// FuzzNames creates a table, its view and a column with generated names. They must get exactly these names. No other
+// object may be created or dropped.
 func FuzzNames(f *testing.F) {
 	for _, name := range []string{
 		"plain", `a"b`, `a""; DROP TABLE s.canary; --`, `a'b`, `\`, `a\'b`, "a b", "select", "Ünïcode", "a\nb", "$$", "%s%I", "a;b", "/*", "pg_temp", "a.b", "\x00", "\xff", `U&"\0041"`, "e'\\",

@@ -105,8 +105,8 @@ func (p *pool) acquire(ctx context.Context) (*session, error) {
 }
 
 // read runs f in a read-only transaction, which sees one snapshot of the database. After a transient error, it runs f
-// again on another connection. If f has already passed rows to its caller, read does not run f again but returns the
-// error, because the caller would otherwise get these rows twice.
+// again on another connection. But if f has already delivered rows, it returns the error, because a second run of f
+// would deliver these rows twice.
 func (p *pool) read(ctx context.Context, f func(*session) error) error {
 	var failed error
 	err := p.retry(ctx, func() error {

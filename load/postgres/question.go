@@ -234,8 +234,8 @@ func deallocateQuery(s *session) {
 // references holds the OIDs of the objects to which a parse tree refers.
 type references struct{ functions, operators, types, relations []string }
 
-// reference matches a field of a parse tree with an OID or a list of OIDs. It cannot match a text in the tree,
-// because the server writes a backslash before each space of a text.
+// reference matches those fields of a parse tree whose value is an OID or a list of OIDs. It cannot match a text in the
+// tree, because the server writes a backslash before each space of a text.
 var reference = regexp.MustCompile(`:(funcid|opfuncid|aggfnoid|winfnoid|tsmhandler|startInRangeFunc|endInRangeFunc|opno|opnos|eqop|sortop|relid|\w*types?|\w*type?[iI]d) (?:\(o ([\d ]+)\)|(\d+))`)
 
 // add adds the references of a tree.

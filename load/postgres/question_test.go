@@ -118,7 +118,7 @@ func TestCursorMovedByOther(t *testing.T) {
 	require.ErrorIs(t, commit(t, mine, 2, "c1", "lost"), state.ErrMoved, "the second attempt fails too")
 	require.NoError(t, commit(t, other, 2, "c2", "c1"), "the cursor gets an old value again, with a new sequence number")
 	require.ErrorIs(t, commit(t, other, 2, "c2", "lost"), state.ErrMoved)
-	require.NoError(t, commit(t, mine, 2, "c1", "c3"), "the failed commits have made it read the position again")
+	require.NoError(t, commit(t, mine, 2, "c1", "c3"), "after the failed commits, the destination has read the position again")
 	require.Equal(t, "c3 4", server.Text("SELECT cursor || ' ' || sequence FROM s._penstock_state"))
 	server.Exec("DROP SCHEMA s CASCADE")
 	require.ErrorIs(t, commit(t, mine, 3, "c3", "lost"), state.ErrMoved)

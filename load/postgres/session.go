@@ -72,7 +72,7 @@ func (s *session) rollback() {
 	}
 }
 
-// exec runs statements, and calls row with each row of their results. It returns the outcome of the last statement.
+// exec runs statements, and calls row() with each row of their results. It returns the outcome of the last statement.
 func (s *session) exec(ctx context.Context, sql string, row func(fields []pgconn.FieldDescription, values [][]byte) error) (tag pgconn.CommandTag, err error) {
 	results := s.pg.Exec(ctx, sql)
 	for results.NextResult() {

@@ -142,7 +142,8 @@ func TestViewsStop(t *testing.T) {
 	}
 }
 
-// TestHostileServer gives the role settings that would mislead penstock if it used them.
+// TestHostileServer sets parameters of penstock's role, and creates objects with the names of penstock's tables and of
+// built-in objects. If penstock used any of these parameters or objects, it would read or write wrong data.
 func TestHostileServer(t *testing.T) {
 	server := pgtest.Start(t)
 	server.Exec(`CREATE ROLE penny LOGIN; CREATE SCHEMA s AUTHORIZATION penny; CREATE SCHEMA evil; GRANT ALL ON SCHEMA evil TO PUBLIC;

@@ -143,7 +143,7 @@ func (t *transaction) Try(ctx context.Context, f func() error) (bool, error) {
 	return t.undo(ctx, codeUnique, f)
 }
 
-// undo calls f. If f fails with the error code failure, undo rolls back the changes of f and returns false.
+// undo calls f. If f fails with the given error code, undo rolls back the changes of f and returns false.
 func (t *transaction) undo(ctx context.Context, failure string, f func() error) (bool, error) {
 	if err := t.run(ctx, "SAVEPOINT penstock_try"); err != nil {
 		return false, err

@@ -15,7 +15,7 @@ func (t *transaction) View(ctx context.Context, v sqlmerge.View) error {
 	place := t.b.Place(v.Name)
 	if v.Query == "" {
 		_, err := t.undo(ctx, codeDependent, func() error { return t.run(ctx, "DROP VIEW "+place) })
-		return err // if other views depend on it, it is not replaced
+		return err // a view on which other views depend is not replaced
 	}
 	create, err := t.createView(ctx, v)
 	if err != nil {

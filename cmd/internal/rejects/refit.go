@@ -115,7 +115,7 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject.Row) (*refitt
 
 // later finds the rows of the table with the same key as a record in m, and returns for each record the id of the pass
 // that wrote its row. Usually it ignores a row that was written before the record was rejected, because the record is
-// newer. But if a later pass has read the stream, later does not ignore such a row: that pass may have found the row
+// newer. But it includes such a row if another pass has read the stream since then. That pass may have found the row
 // unchanged, and an unchanged row is not written again.
 func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refitted) (map[*reject.Row]string, error) {
 	found := map[*reject.Row]string{}

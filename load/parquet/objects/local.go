@@ -43,7 +43,7 @@ func (l *Local) Create(_ context.Context, key string, text []byte) error {
 	return err
 }
 
-// write creates a file with the content that the function fill writes, and makes the file and its name durable.
+// write creates a file, calls fill() to write its content, and makes the file and its name durable.
 func (l *Local) write(key string, fill func(*os.File) error) error {
 	path := l.Path(key)
 	dir := filepath.Dir(path)
