@@ -94,8 +94,8 @@ func (l *loader) file(name string, data []byte) {
 	l.calls(name, &g, g.Writes, ClassWrite)
 }
 
-// calls adds the requests that change the platform's data. In calls, the name of a request is followed by its method
-// and path.
+// calls adds requests that no stream sends: writes, or the calls of sessions. The YAML node has the name of each request,
+// followed by its method and path.
 func (l *loader) calls(file string, g *group, calls yaml.Node, class Class) {
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(calls.Content); i += 2 {

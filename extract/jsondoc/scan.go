@@ -29,7 +29,7 @@ type Doc struct {
 	b      []byte
 	nodes  []node
 	open   []uint32 // while scanning: nodes without an end
-	hashes []uint64 // memory for the function repeated, kept for its next call
+	hashes []uint64 // memory for repeated(), kept for its next call
 	err    error    // first error of a walk
 }
 

@@ -12,8 +12,8 @@ import (
 	"sync"
 )
 
-// DefaultHeap is the size of the Go heap that the garbage collector aims for while no run is at work, in bytes. Most of
-// the heap is column buffers. They are large, short-lived and without pointers, so frequent collections are cheap.
+// DefaultHeap is the size of the Go heap that the garbage collector aims for while no run is in progress, in bytes. Most
+// of the heap is column buffers. They are large, short-lived and without pointers, so frequent collections are cheap.
 // Invariant 6
 const DefaultHeap = 128 << 20
 
@@ -27,7 +27,7 @@ type heapUse struct {
 	most int64 // largest heap size that the limit of the cgroup allows; 0 until the limit is read
 }
 
-// KeepDefaultHeap sets the size of the heap for a process that has no run at work, unless GOMEMLIMIT is set.
+// KeepDefaultHeap sets the size of the heap for a process that has no run in progress, unless GOMEMLIMIT is set.
 func KeepDefaultHeap() { keepHeap(min(DefaultHeap, heapShare(memoryLimit(os.DirFS("/"))))) }
 
 func keepHeap(bytes int64) {
@@ -80,8 +80,8 @@ func heapFor(plans []MemoryPlan) (bytes int64) {
 	return bytes + shares
 }
 
-// heapShare returns the largest heap size for a process that may use this much memory: half of it. The other half is
-// for the program itself and for the engine of a DuckDB destination. If memory is 0, there is no limit.
+// heapShare returns the largest heap size for a process that may use the given amount of memory: half of that amount.
+// The other half is for the program itself and for the engine of a DuckDB destination. If memory is 0, there is no limit.
 func heapShare(memory int64) int64 {
 	if memory == 0 {
 		return math.MaxInt64

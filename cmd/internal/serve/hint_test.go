@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Many unverified deliveries cause few runs, and the last of them causes a run too. If no streams are listed,
-// they cause none.
+// Many unverified deliveries cause few runs. The last delivery causes a run too. If the configuration lists no streams,
+// the deliveries cause no run.
 func TestHintsAreBounded(t *testing.T) {
 	for name, streams := range map[string][]string{"listed": {"v2.contacts"}, "off": nil} {
 		t.Run(name, func(t *testing.T) {

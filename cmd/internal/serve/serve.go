@@ -290,7 +290,7 @@ func (d *Daemon) Pause(ctx context.Context, name string) error {
 	return w.pause(ctx, d.Now())
 }
 
-// Resume undoes Pause. The next slot is run again.
+// Resume undoes Pause. From the next slot on, the slots are run again.
 func (d *Daemon) Resume(ctx context.Context, name string) error {
 	w, err := d.worker(name)
 	if err != nil {
@@ -315,7 +315,7 @@ func (d *Daemon) Received(source string) {
 	}
 }
 
-// stuck is how long a worker may go without a call of worker.look. After that, the worker's loop counts as stuck.
+// stuck is how long a worker may go without a call of worker.look(). After that, the worker's loop counts as stuck.
 // Runs do not delay the loop.
 const stuck = 2 * time.Minute
 

@@ -29,8 +29,9 @@ type due struct {
 	next       time.Time          // when the next slot becomes due; zero: never
 }
 
-// due decides what happens to each slot between the times seen (exclusive) and now (inclusive). The decision depends
-// only on the arguments. The caller records the decision in the journal, so that no slot is decided twice.
+// due decides what happens to the slots of a period. The period begins after seen, which is the last slot that was
+// decided before, and ends at now. The decision depends only on the arguments. The caller records the decision in the
+// journal, so that no slot is decided twice.
 // Invariant 18
 func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	more, slots := p.Between(seen, now, mostMissed)
