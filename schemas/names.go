@@ -41,8 +41,8 @@ type Namer struct {
 	kept    map[string]bool   // see Keep
 }
 
-// NewNamer returns a Namer that knows the existing columns of a table. The keys of the map known are the JSON pointers
-// of these columns' fields (see [Source]). For columns that hold no field of the source, call [Namer.Reserve].
+// NewNamer returns a Namer that knows the existing columns of a table. The map has the name of each column by the JSON
+// pointer of its field (see [Source]). For columns that hold no field of the source, call [Namer.Reserve].
 func NewNamer(known map[string]string) *Namer {
 	n := &Namer{columns: make(map[string]string, len(known)), taken: make(map[string]bool, len(known))}
 	for source, name := range known {

@@ -71,9 +71,9 @@ type Words struct {
 	Headers map[Role][]string
 
 	States    Names // words that say that the answer is incomplete: {"status": "partial"}
-	Beside    Names // objects beside the records that are about paging
-	Ignored   Names // objects beside the records that are unrelated to the list
-	Relations Names // relations of links to pages of the list that are not the next page: prev, first, last
+	Beside    Names // names of objects about paging: {"data": […], "meta": {…}}
+	Ignored   Names // names of objects beside the records that say nothing about the list
+	Relations Names // relations of links to other pages than the next one: prev, first, last
 
 	// Links has the members of a link: its relation, such as rel, its target, such as href, and the members that show
 	// that an object is a link.

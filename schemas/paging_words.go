@@ -92,7 +92,7 @@ func (v *Vocabulary) Spellings(meaning, name string) []string {
 }
 
 // TokenParameters returns the request parameters that may send a token. The argument is the name of the token in the
-// answer. Some APIs use two names: the token endCursor is sent as after or cursor.
+// answer. The two names may differ: for example, the token endCursor is sent as ?after= or as ?cursor=.
 func (v *Vocabulary) TokenParameters(name string) []string {
 	return v.SentTokens[FoldName(name)]
 }

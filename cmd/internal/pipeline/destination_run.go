@@ -58,8 +58,8 @@ type destinationRun struct {
 	tx           load.Tx
 	tried        state.Cursor
 	held         overlay.Withheld
-	learning     string       // the value of the field memory after the commit
-	rejectsAfter *reject.Open // the value of the field rejects after the commit
+	learning     string       // the value of k.memory after the commit
+	rejectsAfter *reject.Open // the value of k.rejects after the commit
 }
 
 // passRecord is what one pass did to one destination. Each pass begins with a new one.
@@ -74,10 +74,10 @@ type passRecord struct {
 	found     *findings       // answers about missing rows; nil until they are requested
 
 	counts     Counts
-	sealed     Counts // the committed part of the field counts
+	sealed     Counts // the part of k.counts that is committed
 	inserted   int64
 	overlooked int64 // rows that earlier incremental passes had missed
-	sealedPast int64 // the committed part of the field overlooked
+	sealedPast int64 // the part of k.overlooked that is committed
 
 	out     bool   // the destination dropped out of the pass
 	refuted bool   // the pass is contradicted, so the position in the cursor does not change

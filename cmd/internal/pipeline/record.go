@@ -25,7 +25,7 @@ type Recorded struct {
 	Settled map[string]bool  // the destinations in which an earlier run has ended
 }
 
-// Record calls the function do, and records this as a run of c. First it writes the run's row to the destinations.
+// Record calls do(), and records this as a run of c. First it writes the run's row to the destinations.
 // After the call it writes the run's final row, with the reports that the function has returned. If a report has no
 // status, its error decides the status.
 func Record(ctx context.Context, c Config, do func(Recorded) []StreamReport) (Report, error) {

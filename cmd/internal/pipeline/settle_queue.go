@@ -78,7 +78,7 @@ func (s *slot) finish(destination string, destinations int) {
 }
 
 // unfinish notes that the commit has failed, so that the stream may be read again for the destination. Streams that
-// have already begun because of the method finish continue.
+// have already begun because of a call of finish() continue.
 func (s *slot) unfinish(destination string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

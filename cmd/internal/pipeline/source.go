@@ -42,7 +42,7 @@ type PassListener interface {
 
 // RecordSource is implemented by sources that can request one record, such as *extract.Client.
 type RecordSource interface {
-	// Record requests one record of s. The parameter values maps the names of the stream's parameters to JSON scalars,
+	// Record requests one record of s. The map has a JSON scalar for the name of each parameter of the stream,
 	// for example {"id":7}. Record returns nil only if the source reports that the record does not exist. Every other
 	// answer without the record is an error.
 	Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error)

@@ -14,13 +14,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// sharedJournal is a journal that another process uses too. The field other is the id of a run that the other process
-// has begun, or "". The field orphan is a slot whose process was killed, or nil.
+// sharedJournal is a journal that another process uses too.
 type sharedJournal struct {
 	state.Journal
 	mu     sync.Mutex
-	other  string
-	orphan *state.SlotRecord
+	other  string            // id of a run that the other process has begun, or ""
+	orphan *state.SlotRecord // a slot whose process was killed, or nil
 }
 
 func (j *sharedJournal) refuse(run string) error {

@@ -120,7 +120,7 @@ func (b *File) Fingerprint(key string) Fingerprint {
 	return Fingerprint{maphash.String(b.Seeds[0], key), maphash.String(b.Seeds[1], key)}
 }
 
-// Each calls the function row for every row of the table at index i.
+// Each calls row() for every row of the table at index i.
 func (b *File) Each(i int, row func(at int64, key, hash string) error) error {
 	if b.file == nil {
 		return nil
