@@ -7,7 +7,7 @@ const recent = 0.75
 // come in bursts, so the density of one page says little about the next pages.
 type density struct{ distance, pages float64 }
 
-// span returns the average distance of a page.
+// span returns the average distance that a page covers.
 func (d density) span() float64 {
 	if d.pages == 0 {
 		return 1
@@ -21,9 +21,10 @@ func (d density) plus(e density) density { return density{d.distance + e.distanc
 // times returns the density with its weight multiplied by f.
 func (d density) times(f float64) density { return density{f * d.distance, f * d.pages} }
 
-// measure adds a page to the density of a segment, and to the density of the list. The parameter after is the key of
-// the record before the page, or "" if the page is the answer to a guess. Such a page often begins after a part without
-// records. So it counts half for the segment. It counts for the list only if it is the first page that is measured.
+// measure adds a page to the density of a segment, and to the density of the list. It gets the key of the record before
+// the page, or "" if the page is the answer to a guess. Such a page often begins after a part without records. So in
+// the density of the segment, it counts only half. In the density of the list, it counts only if it is the first page
+// that is measured.
 func (p *Plan) measure(d density, after string, keys []string) density {
 	begin := keys[0]
 	n := float64(len(keys) - 1)

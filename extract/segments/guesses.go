@@ -21,12 +21,13 @@ const (
 	uneven      = 1.2  // if the rate is used up, only gaps of more than uneven × fair share + 1 pages are divided
 )
 
-// Requests returns the requests that can be sent now. The parameter room is the maximum number of them. The parameter
-// parallel is how many requests the rate limit allows at the same time. If fewer segments than that are read, Requests
-// divides the largest gaps with guesses. If more segments are read, those with the most remaining pages continue first.
-// So all segments end at about the same time.
+// Requests returns the requests that can be sent now. The arguments are limits:
+//   - room: how many requests it may return
+//   - parallel: how many requests the rate limit allows at the same time
+//   - window: how many pages it looks ahead of the pass, which is an estimate
 //
-// The parameter window is how many pages Requests looks ahead of the pass. This distance is an estimate.
+// If the rate limit allows more requests than segments are read, Requests divides the largest gaps with guesses. If it
+// allows fewer, the segments with the most remaining pages continue first. So all segments end at about the same time.
 func (p *Plan) Requests(room, parallel, window int) []Request {
 	if p.off || p.scale == nil || !p.long() {
 		return nil
@@ -65,10 +66,13 @@ func (p *Plan) Requests(room, parallel, window int) []Request {
 // long reports whether the list is known to be long enough for guesses.
 func (p *Plan) long() bool { return p.pages >= firstPages || p.left >= leastPages }
 
-// divide decides how many guesses to send to each gap. The parameter guesses is the maximum of their sum. The parameter
-// free is how many more segments the rate limit allows. The parameter fair is the fair share: the number of pages to
-// request, divided by the number of parallel requests. If the rate limit allows no more segments, only gaps that need
-// many more requests than the fair share are divided. Otherwise the pass would wait for such a gap at its end.
+// divide decides how many guesses to send to each gap. Besides the gaps, the arguments are:
+//   - guesses: how many guesses it may send to all gaps together
+//   - free: how many more segments the rate limit allows
+//   - fair: the fair share, which is the number of pages to request, divided by the number of parallel requests
+//
+// If the rate limit allows no more segments, only gaps that need many more requests than the fair share are divided.
+// Otherwise the pass would wait for such a gap at its end.
 func divide(gaps []gap, guesses, free int, fair float64) {
 	for sent := range guesses {
 		best, most := -1, float64(leastRounds)

@@ -73,10 +73,10 @@ func New(now time.Time) *Plan {
 // Skip notes that the pass has read pages without a call of [Plan.Passed].
 func (p *Plan) Skip() { p.key = "" }
 
-// Passed notes the next page that the pass reads, with the keys of its records. The argument left is how many records
-// come after the page, or negative if this is unknown. Passed returns how many of the records the pass must use. The
-// other records are also on a page that was requested in advance. If the argument whole is true, the pass must use all
-// records.
+// Passed notes the next page that the pass reads, with the keys of its records. It also gets the number of records that
+// come after the page, or a negative number if this is unknown. Passed returns how many of the records the pass must
+// use. The other records are also on a page that was requested in advance. If the last argument is true, the pass must
+// use all records.
 func (p *Plan) Passed(keys []string, left int64, whole bool) (use int) {
 	use = len(keys)
 	if p.off || use == 0 {
@@ -188,8 +188,9 @@ func (p *Plan) Used(key string) {
 // Segments returns how many segments the pass has read: 1 if it read one page after another.
 func (p *Plan) Segments() int { return p.joined + 1 }
 
-// Answered notes the answer to a request, with the keys of its records. The argument ends is true if the answer shows
-// that no page follows. Such an answer is dropped. The pass requests the end of the list itself, after all other pages.
+// Answered notes the answer to a request, with the keys of its records. If the answer shows that no page follows, the
+// last argument is true. Such an answer is dropped. The pass requests the end of the list itself, after all other
+// pages.
 func (p *Plan) Answered(key string, keys []string, ends bool) {
 	s := p.wanted[key]
 	if s == nil {
@@ -262,7 +263,7 @@ func (p *Plan) overtake(s *segment) {
 	}
 }
 
-// Failed notes that a request has failed. The argument refused is true if the server has refused the request. Otherwise
+// Failed notes that a request has failed. If the server has refused the request, the last argument is true. Otherwise
 // the request was not sent, or was cancelled.
 func (p *Plan) Failed(key string, refused bool) {
 	s := p.wanted[key]

@@ -15,10 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// server is a list that changes between two requests. Each record is a number, and write returns its key.
+// server is a list that changes between two requests. Each record is a number, and write() returns the key of this
+// number.
 type server struct {
 	r       *rand.Rand
-	write   func(n uint64) string // called only by the method key
+	write   func(n uint64) string // called only by key()
 	written map[string]uint64
 	falls   bool
 	records []uint64 // in the order of the list
@@ -53,7 +54,8 @@ func (s *server) key(n uint64) string {
 	return k
 }
 
-// after returns the page after a key. The result ends is true if the page says that it is the last.
+// after returns the page after a key. It also reports whether the page says that it is the last, and how many records
+// follow, or -1 if the page does not say that.
 func (s *server) after(key string) (page []string, ends bool, left int64, err error) {
 	s.requests++
 	at, known := 0, key == ""
@@ -118,7 +120,7 @@ type sent struct {
 }
 
 // pass reads a list like a client, with requests in advance. The answers arrive in any order. Some requests fail, and
-// some are not sent. The method read returns the keys of the records in the order in which the pass used them.
+// some are not sent. read() returns the keys of the records in the order in which the pass used them.
 type pass struct {
 	t      *testing.T
 	r      *rand.Rand
@@ -298,7 +300,8 @@ func TestStillList(t *testing.T) {
 // allowance returns how many requests are allowed in addition to one for each page, if the list has holes.
 func allowance(p *pass) int { return 15 + p.pages }
 
-// Records are inserted and deleted while the list is read. Each record that existed all the time is read once.
+// Records are inserted and deleted while the list is read. Each record that existed during the whole reading is read
+// once.
 func TestMovingList(t *testing.T) {
 	joined := 0
 	defer func() { require.Positive(t, joined) }()

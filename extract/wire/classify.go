@@ -205,7 +205,9 @@ func statusClass(status int, message string) Class {
 		return Missing
 	case status == http.StatusBadRequest, status == http.StatusUnprocessableEntity, status == http.StatusConflict:
 		if said == Throttled {
-			return Transient // not Throttled: before its next try, a throttled call waits only for the gate, and this status does not close the gate
+			// Not Throttled: before its next try, a throttled call waits only until the governor permits requests again.
+			// The governor stops all requests after a 429, but not after this status.
+			return Transient
 		}
 		return orDefault(said, Invalid)
 	case status < 400:

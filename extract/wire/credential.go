@@ -35,7 +35,7 @@ type Credential interface {
 type Keeper interface {
 	Credential
 
-	// State returns what is stored, without a request.
+	// State returns what is stored. It sends no request.
 	State() (CredentialState, error)
 }
 

@@ -43,7 +43,7 @@ func (s Session) post(ctx context.Context, path string, have Secret, body []byte
 }
 
 // permitted takes a permit of the governor, and then calls send(), which makes one request without the client. The
-// request counts against the same limit, and a 429 closes the gate for all requests. // Invariant 4
+// request counts against the same limit, and after a 429 the governor stops all requests for a time. // Invariant 4
 func (s Session) permitted(ctx context.Context, path string, send func() error) error {
 	if s.c == nil {
 		return send()

@@ -86,7 +86,7 @@ func TestFaultCutPage(t *testing.T) {
 			_, _ = io.WriteString(w, whole[:cut])
 			panic(http.ErrAbortHandler)
 		},
-		"content length of the cut": func(w http.ResponseWriter, cut int) {
+		"content length equals the cut body": func(w http.ResponseWriter, cut int) {
 			w.Header().Set("Content-Length", fmt.Sprint(cut))
 			_, _ = io.WriteString(w, whole[:cut])
 		},
@@ -237,13 +237,13 @@ func TestFaultGzip(t *testing.T) {
 		{"byte order mark inside", "gzip", mark, 0},
 		{"without the header", "", packed, 0},
 		{"two members", "gzip", append(pack(t, 5, []byte(page[:9])), pack(t, 5, []byte(page[9:]))...), 0},
-		{"twice", "gzip", pack(t, 5, packed), Malformed},
-		{"twice, header lost", "", pack(t, 5, packed), Malformed},
+		{"compressed twice", "gzip", pack(t, 5, packed), Malformed},
+		{"compressed twice, without the header", "", pack(t, 5, packed), Malformed},
 		{"cut", "gzip", packed[:len(packed)-9], Malformed},
 		{"damaged", "gzip", append(bytes.Clone(packed[:len(packed)-8]), "12345678"...), Malformed},
 		{"not gzip", "gzip", []byte(page), Malformed},
-		{"brotli unasked", "br", []byte("\x8b\x02\x80{}\x03"), Malformed},
-		{"deflate unasked", "deflate", []byte{0xab, 0xae, 5, 0}, Malformed},
+		{"brotli, which was not requested", "br", []byte("\x8b\x02\x80{}\x03"), Malformed},
+		{"deflate, which was not requested", "deflate", []byte{0xab, 0xae, 5, 0}, Malformed},
 		{"two encodings", "gzip, gzip", packed, Malformed},
 	}
 	for _, tt := range tests {

@@ -34,11 +34,11 @@ func TestHeadersAreSent(t *testing.T) {
 		header, scheme string
 		in, want       string
 	}{
-		"as usual":           {"", "", "Authorization", "Bearer sk_test_0123456789"},
-		"another scheme":     {"Authorization", "Token", "Authorization", "Token sk_test_0123456789"},
-		"no scheme":          {"Authorization", "", "Authorization", "sk_test_0123456789"},
-		"another header":     {"X-Api-Key", "", "X-Api-Key", "sk_test_0123456789"},
-		"own header, scheme": {"X-Auth", "Key", "X-Auth", "Key sk_test_0123456789"},
+		"as usual":                  {"", "", "Authorization", "Bearer sk_test_0123456789"},
+		"another scheme":            {"Authorization", "Token", "Authorization", "Token sk_test_0123456789"},
+		"no scheme":                 {"Authorization", "", "Authorization", "sk_test_0123456789"},
+		"another header":            {"X-Api-Key", "", "X-Api-Key", "sk_test_0123456789"},
+		"another header and scheme": {"X-Auth", "Key", "X-Auth", "Key sk_test_0123456789"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []http.Header

@@ -27,7 +27,7 @@ var reads = []Route{
 
 // How the governor handles a server that fails: see package budget.
 const (
-	outageFailures = 16 // failures in a row that close the gate
+	outageFailures = 16 // failures in a row after which the governor stops all requests for a time
 	firstOutage    = 2 * time.Second
 )
 

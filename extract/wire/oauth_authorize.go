@@ -93,8 +93,8 @@ func (o *OAuth) scopes() []string {
 	return all
 }
 
-// authorizeParams returns the parameters of the sign-in page. It adds prompt=consent, because OpenID Connect grants
-// offline_access only with it.
+// authorizeParams returns the parameters of the sign-in page. If offline_access is requested, it adds prompt=consent,
+// because OpenID Connect grants this scope only with that parameter.
 func (o *OAuth) authorizeParams(scopes []string, verifier string) []oauth2.AuthCodeOption {
 	all := []oauth2.AuthCodeOption{oauth2.S256ChallengeOption(verifier)}
 	if slices.Contains(scopes, offlineAccess) && o.opts.AuthorizeParams["prompt"] == "" {

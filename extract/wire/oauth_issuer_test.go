@@ -132,13 +132,13 @@ func TestDiscoveryRefuses(t *testing.T) {
 		metadata map[string]any
 		want     string
 	}{
-		"another issuer":       {map[string]any{"issuer": other.url}, "they must be equal"},
-		"a slash more":         {map[string]any{"issuer": "SELF/"}, "they must be equal"},
-		"tokens elsewhere":     {map[string]any{"token_endpoint": other.url + "/oauth/token"}, "at another host, " + other.url + "; to allow that host, set token_url: \"" + other.url + "/oauth/token\""},
-		"a page elsewhere":     {map[string]any{"authorization_endpoint": other.url + "/oauth/authorize"}, "to allow that host, set authorize_url"},
-		"tokens in clear text": {map[string]any{"token_endpoint": "http://auth.example.com/token"}, "token_url is not https"},
-		"no token endpoint":    {map[string]any{"token_endpoint": ""}, "has no token_endpoint; set token_url"},
-		"an unnamed issuer":    {map[string]any{"authorization_response_iss_parameter_supported": true}, "does not come from the issuer"},
+		"another issuer":                      {map[string]any{"issuer": other.url}, "they must be equal"},
+		"an additional slash":                 {map[string]any{"issuer": "SELF/"}, "they must be equal"},
+		"token endpoint at another host":      {map[string]any{"token_endpoint": other.url + "/oauth/token"}, "at another host, " + other.url + "; to allow that host, set token_url: \"" + other.url + "/oauth/token\""},
+		"sign-in page at another host":        {map[string]any{"authorization_endpoint": other.url + "/oauth/authorize"}, "to allow that host, set authorize_url"},
+		"token endpoint without TLS":          {map[string]any{"token_endpoint": "http://auth.example.com/token"}, "token_url is not https"},
+		"no token endpoint":                   {map[string]any{"token_endpoint": ""}, "has no token_endpoint; set token_url"},
+		"the answer does not name the issuer": {map[string]any{"authorization_response_iss_parameter_supported": true}, "does not come from the issuer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newIssuer(t)
@@ -452,13 +452,13 @@ func TestForbiddenToken(t *testing.T) {
 		challenge    string
 		scope        string
 	}{
-		"a dead token":                {`Bearer realm="x", error="invalid_token"`, `{}`, 1, Auth, ChallengeToken, ""},
-		"a dead token, in the body":   {"", `{"error":"invalid_token"}`, 1, Auth, ChallengeToken, ""},
-		"a dead token, in words":      {"", `{"message":"The access token expired"}`, 1, Auth, "", ""},
-		"a scope":                     {`Bearer error="insufficient_scope", scope="crm.read deals.read"`, `{}`, 0, NotEntitled, ChallengeScope, "crm.read deals.read"},
-		"a scope, in the body":        {"", `{"error":"insufficient_scope","scope":"crm.read"}`, 0, NotEntitled, ChallengeScope, "crm.read"},
-		"a module":                    {"", `{"message":"This action is unauthorized."}`, 0, NotEntitled, "", ""},
-		"a challenge of another kind": {`Basic realm="error=invalid_token"`, `{"message":"Forbidden"}`, 0, NotEntitled, "", ""},
+		"an invalid token":                 {`Bearer realm="x", error="invalid_token"`, `{}`, 1, Auth, ChallengeToken, ""},
+		"an invalid token, in the body":    {"", `{"error":"invalid_token"}`, 1, Auth, ChallengeToken, ""},
+		"an expired token, in the message": {"", `{"message":"The access token expired"}`, 1, Auth, "", ""},
+		"a missing scope":                  {`Bearer error="insufficient_scope", scope="crm.read deals.read"`, `{}`, 0, NotEntitled, ChallengeScope, "crm.read deals.read"},
+		"a missing scope, in the body":     {"", `{"error":"insufficient_scope","scope":"crm.read"}`, 0, NotEntitled, ChallengeScope, "crm.read"},
+		"a missing permission":             {"", `{"message":"This action is unauthorized."}`, 0, NotEntitled, "", ""},
+		"a challenge of another kind":      {`Basic realm="error=invalid_token"`, `{"message":"Forbidden"}`, 0, NotEntitled, "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			i := newIssuer(t)

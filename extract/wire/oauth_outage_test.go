@@ -16,12 +16,12 @@ import (
 
 func TestTokenEndpointIsWaitedFor(t *testing.T) {
 	for name, answer := range map[string]http.HandlerFunc{
-		"429":                jsonText(429, `{}`, "Retry-After", "1"),
-		"502":                text(502, "text/html", `<html>bad gateway`),
-		"503":                jsonText(503, `{}`, "Retry-After", "1"),
-		"a page under 200":   text(200, "text/html", `<html><title>Maintenance</title>`),
-		"an empty answer":    jsonText(200, ``),
-		"the server's fault": jsonText(400, `{"error":"temporarily_unavailable"}`),
+		"429":                    jsonText(429, `{}`, "Retry-After", "1"),
+		"502":                    text(502, "text/html", `<html>bad gateway`),
+		"503":                    jsonText(503, `{}`, "Retry-After", "1"),
+		"a page with status 200": text(200, "text/html", `<html><title>Maintenance</title>`),
+		"an empty answer":        jsonText(200, ``),
+		"the server's fault":     jsonText(400, `{"error":"temporarily_unavailable"}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -95,16 +95,16 @@ func TestAuthorizeRefuses(t *testing.T) {
 		change func(url.Values)
 		want   string
 	}{
-		"no state":             {"", func(q url.Values) { q.Del("state") }, "no sign-in"},
-		"another state":        {"", func(q url.Values) { q.Set("state", "x") }, "no sign-in"},
-		"two states":           {"", func(q url.Values) { q.Add("state", q.Get("state")) }, "no sign-in"},
-		"no issuer":            {"https://issuer.example", func(q url.Values) { q.Del("iss") }, "does not come from the issuer"},
-		"another issuer":       {"https://issuer.example", func(q url.Values) { q.Set("iss", "https://issuer.example.evil") }, "does not come from the issuer"},
-		"two issuers":          {"https://issuer.example", func(q url.Values) { q["iss"] = []string{"https://issuer.example", "https://evil.example"} }, "does not come from the issuer"},
-		"no code":              {"", func(q url.Values) { q.Del("code") }, "no authorization code"},
-		"two codes":            {"", func(q url.Values) { q.Add("code", "b") }, "no authorization code"},
-		"an error":             {"", func(q url.Values) { q.Set("error", "access_denied") }, "the server says access_denied"},
-		"an error with a tail": {"", func(q url.Values) { q.Set("error", "x"); q.Set("error_description", "a\x1b[2Jb client-secret") }, "x: a [2Jb [redacted]"},
+		"no state":                    {"", func(q url.Values) { q.Del("state") }, "no sign-in"},
+		"another state":               {"", func(q url.Values) { q.Set("state", "x") }, "no sign-in"},
+		"two states":                  {"", func(q url.Values) { q.Add("state", q.Get("state")) }, "no sign-in"},
+		"no issuer":                   {"https://issuer.example", func(q url.Values) { q.Del("iss") }, "does not come from the issuer"},
+		"another issuer":              {"https://issuer.example", func(q url.Values) { q.Set("iss", "https://issuer.example.evil") }, "does not come from the issuer"},
+		"two issuers":                 {"https://issuer.example", func(q url.Values) { q["iss"] = []string{"https://issuer.example", "https://evil.example"} }, "does not come from the issuer"},
+		"no code":                     {"", func(q url.Values) { q.Del("code") }, "no authorization code"},
+		"two codes":                   {"", func(q url.Values) { q.Add("code", "b") }, "no authorization code"},
+		"an error":                    {"", func(q url.Values) { q.Set("error", "access_denied") }, "the server says access_denied"},
+		"an error with a description": {"", func(q url.Values) { q.Set("error", "x"); q.Set("error_description", "a\x1b[2Jb client-secret") }, "x: a [2Jb [redacted]"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -262,19 +262,19 @@ func TestGrantOutlivesFaults(t *testing.T) {
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, elsewhere, http.StatusTemporaryRedirect)
 		}, Throttled, ""},
-		"404 of a proxy":       {text(404, "text/html", `<html><title>404 Not Found</title>`), Throttled, ""},
-		"404 without a body":   {text(404, "text/plain", ``), Throttled, ""},
-		"400 of a proxy":       {jsonText(400, `{"error":"Bad Request"}`), Throttled, ""},
-		"401 of a proxy":       {text(401, "text/plain", `Authorization Required`), Throttled, ""},
-		"wrong client":         {jsonText(401, `{"error":"invalid_client"}`), Auth, ""},
-		"unknown scope":        {jsonText(400, `{"error":"invalid_scope"}`), Auth, ""},
-		"wrong address":        {jsonText(404, `{"message":"Not found"}`), Throttled, ""},
-		"refused, under 200":   {jsonText(200, `{"error":"incorrect_client_credentials"}`), Auth, ""},
-		"ended, as GitHub":     {jsonText(200, `{"error":"bad_refresh_token"}`), Auth, "bad_refresh_token"},
-		"ended":                {jsonText(400, `{"error":"invalid_grant"}`), Auth, "invalid_grant"},
-		"ended, under 200":     {jsonText(200, `{"error":"invalid_grant"}`), Auth, "invalid_grant"},
-		"ended, with an echo":  {jsonText(400, `{"error":"invalid_grant","error_description":"refresh-0001 client-secret"}`), Auth, "invalid_grant"},
-		"an error that echoes": {jsonText(400, `{"error":"invalid_client","error_description":"refresh-0001 client-secret"}`), Auth, ""},
+		"404 of a proxy":              {text(404, "text/html", `<html><title>404 Not Found</title>`), Throttled, ""},
+		"404 without a body":          {text(404, "text/plain", ``), Throttled, ""},
+		"400 of a proxy":              {jsonText(400, `{"error":"Bad Request"}`), Throttled, ""},
+		"401 of a proxy":              {text(401, "text/plain", `Authorization Required`), Throttled, ""},
+		"wrong client":                {jsonText(401, `{"error":"invalid_client"}`), Auth, ""},
+		"unknown scope":               {jsonText(400, `{"error":"invalid_scope"}`), Auth, ""},
+		"wrong address":               {jsonText(404, `{"message":"Not found"}`), Throttled, ""},
+		"refused, with status 200":    {jsonText(200, `{"error":"incorrect_client_credentials"}`), Auth, ""},
+		"ended, as GitHub reports it": {jsonText(200, `{"error":"bad_refresh_token"}`), Auth, "bad_refresh_token"},
+		"ended":                       {jsonText(400, `{"error":"invalid_grant"}`), Auth, "invalid_grant"},
+		"ended, with status 200":      {jsonText(200, `{"error":"invalid_grant"}`), Auth, "invalid_grant"},
+		"ended, with an echo":         {jsonText(400, `{"error":"invalid_grant","error_description":"refresh-0001 client-secret"}`), Auth, "invalid_grant"},
+		"an error that echoes":        {jsonText(400, `{"error":"invalid_client","error_description":"refresh-0001 client-secret"}`), Auth, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A 5xx answer to a probe ends that request at once, and does not delay other requests. With a Retry-After, the
-// answer closes the gate. Other requests with a 5xx answer are repeated, and close the gate.
+// A 5xx answer to a probe ends that request at once, and does not delay other requests. But if the answer has a
+// Retry-After, the governor stops all requests for that time. A request that is not a probe is repeated after a 5xx
+// answer. After several such answers, the governor stops all requests for a time.
 func TestProbeRefuted(t *testing.T) {
 	for _, status := range []int{500, 501, 502, 503} {
 		bubble(t, func(t *testing.T) {
@@ -82,7 +83,7 @@ func TestProbeHangsOverHTTP(t *testing.T) {
 		}
 		begun := time.Now()
 		var hung, others sync.WaitGroup
-		hung.Go(func() { read("/a") }) // is refused first, and is sent first when the gate opens
+		hung.Go(func() { read("/a") }) // is refused first, and is sent first when requests are permitted again
 		time.Sleep(2100 * time.Millisecond)
 		for _, path := range []string{"/b", "/c", "/d"} {
 			others.Go(func() { read(path) })

@@ -37,7 +37,7 @@ func (k *call) recover(ctx context.Context, fault *Error) *Error {
 		return fault // the wait is longer than MaxWait
 	}
 	switch fault.Class {
-	case Throttled: // the next try waits for the gate
+	case Throttled: // no pause is needed here: the next try waits until the governor permits requests again
 		if k.throttles++; k.throttles >= maxThrottles {
 			return fault
 		}

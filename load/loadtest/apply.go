@@ -171,7 +171,7 @@ func (x *tx) record(changes []load.Change) {
 }
 
 // forget clears the hash of records, so that the next pass writes them again. If the records have no key, the hash also
-// links their child rows. So in this case, forget also clears the hash in the child rows.
+// links them to their child rows. So in this case, forget also clears the hash in the child rows.
 func (x *tx) forget(name, hash string) {
 	root, _, _ := strings.Cut(name, "__")
 	for n, t := range x.tables {

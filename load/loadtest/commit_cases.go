@@ -95,8 +95,8 @@ func testClock(t *testing.T, d Driver) {
 	near(load.Rejects.Name, "at")
 }
 
-// testOwnOrder writes rows of penstock's own tables again in a later batch. These rows have no ordinals, so the row
-// that was written last is kept.
+// testOwnOrder writes rows of penstock's own tables again in a later batch. These rows have no ordinals to order them,
+// so the row that was written last is kept.
 func testOwnOrder(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	x := b.begin()
@@ -357,8 +357,9 @@ func stepsOf(t *testing.T, d Driver) (steps []string) {
 	return slices.Clone(steps)
 }
 
-// everyStep commits once for each step, and calls the function fail at that step. The commit must have either all of
-// its effects or none. If the parameter every is n, only every n-th step fails, and also the first step with each name.
+// everyStep commits once for each step, and calls fail() at that step. The commit must have either all of its effects
+// or none. To save time, a number n can be given. Then only each n-th step fails, and also the first step with each
+// name.
 func everyStep(t *testing.T, d Driver, every int, fail func(cancel func()) error) {
 	steps := stepsOf(t, d)
 	require.NotEmpty(t, steps, "the destination has no named steps")

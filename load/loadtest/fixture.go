@@ -33,8 +33,8 @@ func root(name string, key []string, columns ...arrow.Field) schemas.Table {
 	return schemas.Table{Name: name, Key: key, Columns: arrow.NewSchema(append(columns, bookkeeping()...), nil)}
 }
 
-// hanging returns a child table. The parameter key is the type of the parent table's key. If deep is set, the parent is
-// itself a child table. Then there is also a column with the key of the root row.
+// hanging returns a child table. It gets the type of the parent table's key. If the parent is itself a child table, the
+// caller sets deep. Then there is also a column with the key of the root row.
 func hanging(name string, key arrow.DataType, deep bool, columns ...arrow.Field) schemas.Table {
 	parent := key
 	if deep {
@@ -167,7 +167,7 @@ func (b *fixture) write(x load.Tx, puts ...put) {
 func (b *fixture) commit(s load.Sweep, puts ...put) load.Outcome {
 	b.Helper()
 	x := b.begin()
-	defer func() { _ = x.Rollback() }() // if a check fails, the transaction must end, because others may wait for it
+	defer func() { _ = x.Rollback() }() // if a check fails, the transaction must end, because other transactions may wait for it
 	b.write(x, puts...)
 	out, err := x.Apply(b.Context(), s)
 	require.NoError(b, err)

@@ -52,9 +52,9 @@ type position struct {
 	moved    time.Time
 }
 
-// pass is what one process remembers of a pass. The field carried has the keys of the records that the pass has found
-// unchanged. The process need not remember the rows that the pass has written: these rows have the id of the pass in
-// their run column.
+// pass is what one process remembers of a pass, above all the keys of the records that the pass has found unchanged.
+// The process need not remember the rows that the pass has written: these rows have the id of the pass in their run
+// column.
 type pass struct {
 	run     string
 	carried map[string]bool

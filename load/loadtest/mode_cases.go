@@ -46,7 +46,7 @@ var keyedStories = []story{
 		steps: []step{{run: 1, rows: "1:ann 2:bob"}, {run: 2, rows: "1:amy 2:bob"}, {rows: "1:art 2:bea", sweep: true}},
 		want:  each("1:art@2 2:bea@2", "1:ann@1 1:art@2 2:bea@2 2:bob@1", "1:art@2 2:bea@2", "1:ann@1[1,2) 1:art@2[2,) 2:bea@2[2,) 2:bob@1[1,2)"),
 	}, {
-		name:  "key twice in a pass, unchanged and then changed, another missing",
+		name:  "key twice in a pass, unchanged and then changed; another key is missing",
 		steps: []step{{run: 1, rows: "1:ann 2:bob"}, {run: 2, rows: "1:ann"}, {rows: "1:amy", sweep: true}},
 		want:  each("1:amy@2 2:bob@1†2", "1:amy@2 1:ann@1 2:bob@1", "1:amy@2", "1:amy@2[2,) 1:ann@1[1,2) 2:bob@1[1,2†)"),
 	}, {

@@ -137,7 +137,7 @@ func sharedCases() []testCase {
 	return []testCase{
 		{"shared by sources", testShared},
 		{"sources side by side", testNeighbours},
-		{"own tables of sources side by side", testNeighbourLedger},
+		{"penstock's own tables, shared by two sources", testNeighbourLedger},
 		{"many sources commit at once", testNeighbourRace},
 		{"a survey of shared tables", testSurveyNeighbours},
 		{"a table is either shared or not shared", testUnshared},

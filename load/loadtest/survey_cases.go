@@ -146,8 +146,8 @@ func testSurveyOwn(t *testing.T, d Driver) {
 }
 
 // twoStreams commits one row for each of two streams. The first stream is orders, and it fills the table people. The
-// result other is the key of the second stream, which fills the table others. The results first and second are the
-// cursors of the two streams.
+// second stream fills the table others. twoStreams returns the key of the second stream, and then the cursors of the
+// first and of the second stream.
 func twoStreams(t *testing.T, d Driver) (b *fixture, other state.Key, first, second state.Cursor) {
 	t.Helper()
 	b = newFixture(t, d)

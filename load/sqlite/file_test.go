@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// rig is a destination with one stream, whose records have a value of the type that a test chooses.
+// rig is a destination with one stream. Its records have an id and a value. Each test chooses the type of the values.
 type rig struct {
 	testing.TB
 	*DB

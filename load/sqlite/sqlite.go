@@ -109,7 +109,7 @@ type backend struct {
 	version int64                       // version of the schema that known describes
 }
 
-// connect returns a pool of connections to an existing file. A commit is durable when it returns. // Invariant 3
+// connect returns a pool of connections to an existing file. When a commit returns, it is durable. // Invariant 3
 func connect(path string, timeout string, readOnly bool) (*sql.DB, error) {
 	more := url.Values{
 		"_busy_timeout": {timeout},

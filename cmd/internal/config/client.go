@@ -212,7 +212,7 @@ func (c *Config) details(lists []Stream) []Stream {
 
 // client returns the client of a stream that has an origin, a credential or headers of its own. If the origin of the
 // stream is that of a surface, the client also uses the headers of this surface. It uses the surface's credential if
-// the stream has none. For any other origin, it uses neither. // Invariant 10
+// the stream has none. For any other origin, it uses no headers and no credential of a surface. // Invariant 10
 func (s Source) client(st Stream, shared *accounts) (Client, error) {
 	o := wire.Options{Name: s.Name + " " + st.Name, BaseURL: st.Origin, Allow: []wire.Route{{Method: st.Method, Path: st.Path}}}
 	surface := s.Surface(st.Surface)

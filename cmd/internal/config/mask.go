@@ -93,7 +93,7 @@ func maskKey(v value) wire.Secret {
 }
 
 // masksFor returns the masks of a stream. If two masks match a column, the later one applies. So masksFor orders the
-// masks from the general to the special:
+// masks from the most general to the most specific:
 //   - presets, such as personal
 //   - patterns of columns: "*.*_email"
 //   - the built-in preset that drops credentials

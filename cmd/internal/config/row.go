@@ -87,7 +87,7 @@ const labelBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 func isLabel(text string) bool  { return len(text) <= 63 && strings.Trim(text, labelBytes) == "" }
 func isLabels(text string) bool { return len(text) <= 253 && strings.Trim(text, labelBytes+".") == "" }
 
-// url reads a URL. For each field that a row fills in, the method fill calls fitsURL.
+// url reads a URL. For each field that a row fills in, fill() calls fitsURL().
 func (v value) url() (scalar, bool) {
 	v.isURL = true
 	return v.text()

@@ -26,8 +26,8 @@ type delivery struct {
 	slot     *fleet.Slot
 }
 
-// run makes attempts until no unit of the job is left to start, ctx ends, or cancelled is closed. Then it gives up the
-// slot.
+// run makes attempts until no unit of the job is left to start, ctx ends, or the channel cancelled is closed. Then it
+// gives up the slot.
 func (d *delivery) run(ctx context.Context, cancelled <-chan struct{}) (err error) {
 	defer d.slot.Leave()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -45,7 +45,7 @@ func (d *delivery) run(ctx context.Context, cancelled <-chan struct{}) (err erro
 	if err = d.runShared(ctx); err == nil && ctx.Err() == nil {
 		err = d.runSuspects(ctx)
 	}
-	if err != nil && d.slot.Aside() { // else the queue reports the error
+	if err != nil && d.slot.Aside() { // otherwise the queue reports the error
 		d.executor.Open.Log.Warn("cannot claim or settle units; other workers take them over", "pipeline", d.queued.Pipeline, "source", d.queued.Source, "error", err)
 	}
 	return err
@@ -161,7 +161,7 @@ func (d *delivery) applyEvents(ctx context.Context) (stop func()) {
 	}
 }
 
-// guard calls the function do, and recovers from a panic. The process `penstock serve` applies the events that remain.
+// guard calls do(), and recovers from a panic. The process `penstock serve` applies the events that remain.
 func (d *delivery) guard(ctx context.Context, do func() error) {
 	defer func() {
 		if v := recover(); v != nil {

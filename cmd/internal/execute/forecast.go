@@ -31,7 +31,7 @@ func Forecast(r *open.Run, past history.PastRuns, sizes Sizes, deadline time.Dur
 }
 
 // forecastFromHistory returns the forecast of a run, based on the history in a destination. It returns nil if the
-// history cannot be read, or if it says nothing about more than a tenth of the streams.
+// history cannot be read, or if the size of more than a tenth of the streams is unknown.
 func forecastFromHistory(ctx context.Context, r *open.Run, d load.Destination) *forecast.Forecast {
 	past, err := history.ReadPastRuns(ctx, d, r.Pipeline.Name)
 	if err != nil {

@@ -27,7 +27,7 @@ type Sizes struct {
 }
 
 const (
-	laneFailures = 3 // after so many failed lists, no more lists are requested with the credential
+	laneFailures = 3 // after this many failed lists, no more lists are requested with the credential
 
 	usualProbes = 4  // requests that a first run sends to find out how a list of several pages is paged
 	fewPages    = 10 // in a longer list, more requests find out the page size, because the cost depends on it

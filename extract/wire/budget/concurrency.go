@@ -36,8 +36,8 @@ type concurrency struct {
 	hold   time.Duration
 	retry  instant // when the next change may be tried
 
-	now     int           // the newest result of the function most
-	size    int           // value of the field now when this round began
+	now     int           // the newest result of most()
+	size    int           // the result of most() when this round began
 	answers int           // answers in this round
 	full    int           // how many of these answers arrived while about size requests were in flight
 	sum     time.Duration // sum of the times of at most size answers whose requests were sent with this bound
@@ -68,7 +68,7 @@ func (c *concurrency) answered(now instant, took time.Duration, n int) {
 	if c.base == 0 {
 		c.base = took
 	}
-	if c.answers++; c.answers == 1 || n > c.size+c.size/8 { // if more than size are in flight, some of the requests were sent in the round before
+	if c.answers++; c.answers == 1 || n > c.size+c.size/8 { // if more than size are in flight, some of the requests were sent in the previous round
 		c.answers, c.size, c.full, c.sum = 1, max(c.now, leastConcurrency), 0, 0
 	}
 	if n < c.size-c.size/8 {

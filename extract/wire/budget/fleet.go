@@ -164,7 +164,7 @@ func (f *fleet) expiredAfter(at instant) int {
 }
 
 // suspended reports whether the machine has slept since the last lease. The governor's clock may have stopped
-// meanwhile. Then the instants of its grants seem to be now, but they have passed.
+// meanwhile. Then the instants of its grants have passed, although its clock does not show that.
 func (f *fleet) suspended() bool {
 	return (time.Now().Round(0).Sub(f.wall) - time.Since(f.since)).Abs() > late
 }

@@ -67,8 +67,8 @@ func joinFleet(t *testing.T, d *memoryLedger, p Plan) *Governor {
 	return g
 }
 
-// fleet starts workers, each with callers that send requests for the given span, and returns a function that waits for
-// their end.
+// fleet starts workers, each with callers that send requests for the given span. It returns a function that waits until
+// all workers have ended.
 func (l *link) fleet(t *testing.T, d *memoryLedger, p Plan, workers, callers int, span time.Duration) (wait func()) {
 	var wg sync.WaitGroup
 	for range workers {

@@ -44,7 +44,7 @@ type Governor struct {
 	file       *state.LockedFile // file of the record; nil: none
 	stored     []byte            // memory for the stored form of the record
 	fleet      *fleet            // ledger of the record; nil: none
-	origin     atomic.Int64      // what the record's clock showed at the time in the field base
+	origin     atomic.Int64      // the time on the record's clock when this machine's clock showed g.base
 	joined     bool              // this governor is a member of the record
 	broken     error             // the file could not be read or written; from then on, no request is permitted
 	inFlight   int

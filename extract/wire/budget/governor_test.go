@@ -278,12 +278,12 @@ func TestGovernorLearns(t *testing.T) {
 		least   int // smallest number of requests
 		refused int // largest number of refused requests
 	}{
-		{"headers say it", &fixedWindow{limit: 100, window: time.Second}, true, "reset", 20 * time.Millisecond, 30 * time.Second, 30 * 90, 0},
-		{"headers on a bucket", &tokenBucket{limit: 100, window: time.Second}, true, "reset", 20 * time.Millisecond, 30 * time.Second, 30 * 90, 0},
-		{"sixty a minute from the first hit", &firstRequest{limit: 60, window: time.Minute}, false, "reset", 50 * time.Millisecond, 10 * time.Minute, 10 * 50, 20},
-		{"sliding, only Retry-After", &slidingWindow{limit: 50, window: time.Second}, false, "reset", 20 * time.Millisecond, time.Minute, 60 * 30, 40},
-		{"fixed, silent", &fixedWindow{limit: 80, window: time.Second}, false, "", 20 * time.Millisecond, time.Minute, 60 * 40, 40},
-		{"none", &slidingWindow{limit: 1 << 30, window: time.Second}, false, "", 20 * time.Millisecond, 10 * time.Second, 2000, 0},
+		{"headers state the limit", &fixedWindow{limit: 100, window: time.Second}, true, "reset", 20 * time.Millisecond, 30 * time.Second, 30 * 90, 0},
+		{"headers of a token bucket", &tokenBucket{limit: 100, window: time.Second}, true, "reset", 20 * time.Millisecond, 30 * time.Second, 30 * 90, 0},
+		{"60 a minute, counted from the first request", &firstRequest{limit: 60, window: time.Minute}, false, "reset", 50 * time.Millisecond, 10 * time.Minute, 10 * 50, 20},
+		{"sliding window, with only Retry-After", &slidingWindow{limit: 50, window: time.Second}, false, "reset", 20 * time.Millisecond, time.Minute, 60 * 30, 40},
+		{"fixed window, without headers", &fixedWindow{limit: 80, window: time.Second}, false, "", 20 * time.Millisecond, time.Minute, 60 * 40, 40},
+		{"no limit", &slidingWindow{limit: 1 << 30, window: time.Second}, false, "", 20 * time.Millisecond, 10 * time.Second, 2000, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

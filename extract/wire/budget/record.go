@@ -26,7 +26,7 @@ type record struct {
 	window   requestWindow
 	limit    limitEstimate
 	gate     breaker
-	paced    instant // instant of the last request, as the method pace counts it
+	paced    instant // instant of the last request, as pace() counts it
 	sent     uint64
 	refused  uint64
 	members  []member

@@ -18,7 +18,7 @@ const (
 	fewAnswers = 4                // after n answers, the next one may be faster than all of them by fewAnswers/n of the spread of their times
 	meanGuard  = 60 * time.Millisecond
 	mostGuard  = time.Second
-	early      = 64          // so many of the first answers have earlyGuard
+	early      = 64          // this many of the first answers have earlyGuard
 	fastSpan   = time.Minute // the fastest answer is remembered at least this long
 	refusalAge = time.Hour   // this long after the last refusal, the mean is limited to meanGuard again
 )

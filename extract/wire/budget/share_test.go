@@ -109,7 +109,7 @@ func TestShareGate(t *testing.T) {
 
 		other := New(Plan{})
 		require.NoError(t, other.ShareFile(dir, Name("another credential")))
-		require.NoError(t, l.ask(t, other), "another credential's gate")
+		require.NoError(t, l.ask(t, other), "the gate of another credential is open")
 		require.NoError(t, other.Close())
 
 		time.Sleep(90 * time.Minute)
@@ -243,7 +243,7 @@ func TestShareSuspended(t *testing.T) {
 	}
 }
 
-// After damage to the file, there is a pause of one window.
+// If the file is damaged, the governor sends no requests for one window.
 func TestShareDamaged(t *testing.T) {
 	for name, spoil := range map[string]func([]byte) []byte{
 		"cut":     func(b []byte) []byte { return b[:len(b)/2] },

@@ -11,9 +11,9 @@ func attributes(c *syscall.Credential) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Credential: c, Pdeathsig: syscall.SIGQUIT}
 }
 
-// parent returns the folder for the servers' folders. If a gigabyte is free in memory, this is a folder in memory. On
-// ext4, a server's thousand files can take a second to make, if the files of another server were deleted shortly
-// before.
+// parent returns the folder for the servers' folders. If a gigabyte is free in memory, this is a folder in memory,
+// because files are made faster there. On ext4, a server's thousand files can take a second to make if the files of
+// another server were deleted shortly before.
 func parent() string {
 	const dir = "/dev/shm"
 	var disk syscall.Statfs_t

@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The order of jobs is River's: priority first, then scheduled_at. Pipelines take turns because scheduled_at of a
-// new job is a virtual time, far in the past. Each job moves the virtual time of its pipeline ahead by one turn. A
-// pipeline that joins begins half a turn before the jobs that are running. So a run of a few sources does not wait for
-// a run of thousands that was planned before it.
+// The order of jobs is River's: priority first, then scheduled_at. So that pipelines take turns, scheduled_at of a new
+// job is a virtual time, far in the past. Each job moves the virtual time of its pipeline ahead by one turn. If jobs of
+// other pipelines are running when a run is planned, its first job gets a place half a turn before them. So a run of a
+// few sources does not wait for a run of thousands that was planned before it.
 //
 // A job that is retried gets a real time, and so comes after all new jobs of its priority. The first sources of
 // each run have a higher priority, so that the retries of a small run do not wait for the rest of a large run.
@@ -22,8 +22,8 @@ const (
 	laterPriority = 2
 )
 
-// wholeTurn is the number by which each job moves its pipeline ahead. A pipeline that joins begins half a turn before
-// the jobs that are running, so its first turn is odd.
+// wholeTurn is the number by which each job moves its pipeline ahead. A turn that is half a turn before the jobs that
+// are running has an odd number.
 const wholeTurn = 2
 
 // turnZero is the time of turn 0. Each number is a millisecond, so turns reach the present after 400 billion jobs.

@@ -23,7 +23,7 @@ type Decision struct {
 	Action  Action
 	Held    string // why the stream waits for a person; "" if it is not held
 	Confirm bool   // --confirm-shrink ends the hold
-	Parents Scope  // with Repeat: which parents to request besides the changed parents
+	Parents Scope  // if the action is Repeat: which parents the repeated pass requests
 	Rule    string // name of the rule that applied
 }
 
@@ -142,7 +142,7 @@ func (t *Table) doubtful() Decision {
 	return d
 }
 
-// unwitnessed repeats the pass to get a witness. If no pass is left, it keeps the missing rows.
+// unwitnessed repeats the pass to get a witness. If the run makes no further pass, it keeps the missing rows.
 func (t *Table) unwitnessed() Decision {
 	switch {
 	case t.Refused && !t.Confirm && !t.accounted():

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rows returns a table after a pass over a list of one page with n records. The source states n as the total. The last
-// two numbers are the rows that the pass did not contain, and the live rows of the table.
+// rows returns a table after a pass over a list of one page with n records. The source states n as the total. It also
+// gets the number of rows that the pass did not contain, and the number of live rows of the table.
 func rows(n, missing, alive int64, change ...func(*Table)) Table {
 	t := Table{Facts: pass(n, total(Total(n), Total(n)), func(f *Facts) { f.Pages = 1 }), Swept: true, Missing: missing, Missed: missing, Alive: alive}
 	for _, c := range change {
@@ -73,9 +73,9 @@ func TestDecide(t *testing.T) {
 		{"a row is missing, and the total is met", rows(10, 1, 11), Remove, false},
 		{"the first reading of several pages lacks a row", rows(10, 1, 11, pages), Repeat, false},
 		{"two equal readings of several pages lack a row", rows(10, 1, 11, pages, last, same), Remove, false},
-		{"one row is missing from several pages, and one in the previous reading", rows(10, 1, 11, pages, last, before(1)), Remove, false},
-		{"one row is missing from several pages, and two in the previous reading", rows(10, 1, 11, pages, last, before(2)), Keep, true},
-		{"one row is missing from several pages, and one in a doubtful previous reading", rows(10, 1, 11, pages, last, before(1), doubtful), Keep, true},
+		{"a reading of several pages lacks one row, and so did the previous reading", rows(10, 1, 11, pages, last, before(1)), Remove, false},
+		{"a reading of several pages lacks one row, and the previous reading lacked two", rows(10, 1, 11, pages, last, before(2)), Keep, true},
+		{"a reading of several pages lacks one row, and so did the previous reading, which is in doubt", rows(10, 1, 11, pages, last, before(1), doubtful), Keep, true},
 		{"a row is missing, and there is no total", rows(10, 1, 11, silent), Repeat, false},
 		{"two equal readings lack a row, and there is no total", rows(10, 1, 11, silent, same, last), Remove, false},
 		{"two equal readings lack a row, and further pages are refused", rows(10, 1, 11, silent, pages, same, last, refused), Keep, true},
@@ -90,12 +90,12 @@ func TestDecide(t *testing.T) {
 		{"one object in place of a list", rows(1, 60, 61, object(false)), Repeat, false},
 		{"one object in place of a list, in the last pass", rows(1, 60, 61, object(false), last), Keep, true},
 		{"one object in place of a list, in two readings", rows(1, 60, 61, object(false), last, same), Keep, true},
-		{"another object, in one reading", rows(1, 1, 2, object(true)), Repeat, false},
-		{"another object, in two readings", rows(1, 1, 2, object(true), same, last), Remove, false},
+		{"a stream of one object returns another object, in one reading", rows(1, 1, 2, object(true)), Repeat, false},
+		{"a stream of one object returns another object, in two readings", rows(1, 1, 2, object(true), same, last), Remove, false},
 		{"a child row is missing, and the list of parents is not proven", rows(10, 1, 11, below(Consistent)), Keep, true},
 		{"a child row is missing below proven parents, in the first reading", rows(10, 1, 11, below(Proven)), Repeat, false},
-		{"one child row is missing below proven parents, and one in the previous reading", rows(10, 1, 11, below(Proven), before(1), last), Remove, false},
-		{"one child row is missing below proven parents, and three in the previous reading", rows(10, 1, 11, below(Proven), before(3), last), Keep, true},
+		{"one child row is missing below proven parents, and one was missing in the previous reading", rows(10, 1, 11, below(Proven), before(1), last), Remove, false},
+		{"one child row is missing below proven parents, and three were missing in the previous reading", rows(10, 1, 11, below(Proven), before(3), last), Keep, true},
 		{"a child row is missing, and each proven parent returned its only record", rows(3, 1, 4, below(Proven), each), Remove, false},
 		{"a child row is missing, and one proven parent returned no record", rows(2, 1, 3, below(Proven), each), Repeat, false},
 		{"a child row is missing, and one proven parent was not found", rows(2, 1, 3, below(Proven), each, func(t *Table) { t.Gone = 1 }), Remove, false},
@@ -114,9 +114,9 @@ func TestDecide(t *testing.T) {
 		{"the total contradicts the last pass too", rows(10, 5, 10, stated(11), last), Keep, true},
 		{"a resumed pass does not know which rows are missing", rows(10, 3, 13, resumed, unknown), Repeat, false},
 		{"a resumed pass over a child stream does not know which rows are missing", rows(10, 3, 13, resumed, unknown, below(Proven)), Repeat, false},
-		{"new rows from numbered pages, of which one is short", rows(10, 0, 10, silent, pages, counted, uneven, fresh), Repeat, false},
-		{"new rows from numbered pages, of which one is short, in two equal readings", rows(10, 0, 10, silent, pages, counted, uneven, fresh, same), Keep, false},
-		{"no new rows from numbered pages, of which one is short", rows(10, 0, 10, silent, pages, counted, uneven), Keep, false},
+		{"numbered pages with new rows, and one page is short", rows(10, 0, 10, silent, pages, counted, uneven, fresh), Repeat, false},
+		{"numbered pages with new rows, and one page is short, in two equal readings", rows(10, 0, 10, silent, pages, counted, uneven, fresh, same), Keep, false},
+		{"numbered pages without new rows, and one page is short", rows(10, 0, 10, silent, pages, counted, uneven), Keep, false},
 		{"a row is missing from a list that keeps its length", rows(10, 1, 11, silent, once, steady), Keep, true},
 		{"a row is missing from a list that keeps its length, but a person confirms", rows(10, 1, 11, silent, once, steady, confirm), Remove, false},
 		{"a row is missing from a list that keeps a round length, and a person confirms", rows(10, 1, 11, silent, once, steady, round, confirm), Keep, true},

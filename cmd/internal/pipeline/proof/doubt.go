@@ -85,7 +85,7 @@ var doubts = []Doubt{
 		return fmt.Sprintf("the list may have been cut at %d records", f.Listed())
 	}},
 	{"uneven pages", Consistent, lasts, func(f *Facts) bool { return f.Uneven > 0 && f.LastTotal < 0 }, func(f *Facts) string {
-		return fmt.Sprintf("%d pages before the last had fewer records than others", f.Uneven)
+		return fmt.Sprintf("%d pages before the last had fewer records than an earlier page", f.Uneven)
 	}},
 	{"pages not shown", Consistent, lasts, func(f *Facts) bool { return f.Unshown && !f.settled() }, func(*Facts) string {
 		return "only the first page ever had records, so it is unknown how further pages are requested"

@@ -12,7 +12,7 @@ type Facts struct {
 	Pages      int    `json:"pages,omitempty"`       // the extractor: pages of the list
 	FirstTotal Total  `json:"total_first,omitzero"`  // the extractor: records that the source states on the first page
 	LastTotal  Total  `json:"total_last,omitzero"`   // the extractor: records that the source states on the last page
-	Reread     bool   `json:"reread,omitempty"`      // the extractor: it read the records of a single page twice and got the same records
+	Reread     bool   `json:"reread,omitempty"`      // the extractor: the list has one page, and a second request returned the same records
 	Round      bool   `json:"round,omitempty"`       // the extractor: the number of records is round and no page was short, as if the source had a hidden limit
 	Refused    bool   `json:"refused,omitempty"`     // the extractor: the source refuses the page after a full one: the list ends there, or the source limits how far one can page
 	Counted    bool   `json:"counted,omitempty"`     // the extractor: pages were requested by number or offset, so a deleted record shifts all later ones
@@ -34,7 +34,7 @@ type Facts struct {
 	Overlap int `json:"overlap,omitempty"` // the extractor: records that the previous page had too
 	Alike   int `json:"alike,omitempty"`   // the extractor: records without a key that were also on the page before or on the first page, and are probably not equal by chance
 	Doubled int `json:"doubled,omitempty"` // the extractor: records that appeared twice on one page
-	Uneven  int `json:"uneven,omitempty"`  // the extractor: counted pages before the last that had fewer records than others
+	Uneven  int `json:"uneven,omitempty"`  // the extractor: pages before the last that had fewer records than an earlier page, unless they are requested by cursor; 1 for pages of 100, 97, 100 and 12 records
 	Stale   int `json:"stale,omitempty"`   // the extractor: pages that were older than an earlier page, as from a cache
 
 	Resumed    bool  `json:"resumed,omitempty"`    // the pipeline: an earlier process began the pass
@@ -55,8 +55,8 @@ type Facts struct {
 
 	Second  Reading     `json:"second,omitempty"`  // the pipeline: comparison with the previous reading of the same run
 	Others  *Difference `json:"others,omitempty"`  // the pipeline: what differs in a second reading
-	Earlier int64       `json:"earlier,omitempty"` // the pipeline: at least so many records were found by another reading of the run, and not by this one
-	Twin    *Difference `json:"twin,omitempty"`    // the pipeline: what differs from the stream that returns the same records
+	Earlier int64       `json:"earlier,omitempty"` // the pipeline: at least this many records were found by another reading of the run, but not by this one
+	Twin    *Difference `json:"twin,omitempty"`    // the pipeline: what differs from another stream that should return the same records
 
 	Parents    int     `json:"parents,omitempty"`  // the extractor: parents that were requested
 	Skipped    int     `json:"skipped,omitempty"`  // the extractor: parents that were not requested because their records have not changed
@@ -87,9 +87,9 @@ const (
 
 // Difference counts the records that only one of two readings has.
 type Difference struct {
-	Of       string   `json:"of,omitempty"` // stream of the other reading, if different
-	Here     int64    `json:"only_here"`    // at least so many records are only in this reading
-	There    int64    `json:"only_there"`   // at least so many records are only in the other reading
+	Of       string   `json:"of,omitempty"` // stream of the other reading, if it is not the same stream
+	Here     int64    `json:"only_here"`    // at least this many records are only in this reading
+	There    int64    `json:"only_there"`   // at least this many records are only in the other reading
 	Examples []string `json:"examples,omitempty"`
 }
 
@@ -145,8 +145,8 @@ func (f *Facts) Cut() bool {
 // fixed number of records.
 func (f *Facts) steady() bool { return f.Steady && f.Rule == "one_page" && !f.Keyless }
 
-// Unwatched reports whether records could move during the reading without being noticed. That is so if the pages are
-// requested by number or offset, and the list has no total, or no key to tell its records apart.
+// Unwatched reports whether records could move during the reading without being noticed. This is possible if the pages
+// are requested by number or offset, and the list has no total, or no key to tell its records apart.
 func (f *Facts) Unwatched() bool {
 	return f.whole() && f.Counted && f.Pages > 1 && !f.OfParents() && (f.LastTotal < 0 || f.Keyless)
 }

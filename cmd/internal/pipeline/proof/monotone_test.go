@@ -36,7 +36,7 @@ var observations = []values{
 	{none, func(t *Table) { t.Wanted = true }},
 }
 
-// worsen has changes by name. Each makes a doubt apply, or removes a reason to trust the pass.
+// worsen maps names to changes of a Table. Each change makes a doubt apply, or removes a reason to trust the pass.
 var worsen = map[string]func(*Table){
 	"total changed":                    func(t *Table) { t.FirstTotal = t.LastTotal + 7 },
 	"total is larger":                  func(t *Table) { t.FirstTotal, t.LastTotal = 17, 17 },

@@ -73,7 +73,7 @@ var verdictProperties = []verdictProperty{
 		return !f.object() || f.ObjectKind || f.Second == SameRecords || v != Proven
 	}},
 
-	{"if the stream is one object by its class, the pass is proven", func(f *Facts, v Verdict) bool { return !f.object() || !f.ObjectKind || !clean(f) || v == Proven }},
+	{"if the class of a stream says that it is one object, the pass is proven", func(f *Facts, v Verdict) bool { return !f.object() || !f.ObjectKind || !clean(f) || v == Proven }},
 	{"if the list of parents is proven, so is the pass over the child stream", func(f *Facts, v Verdict) bool {
 		return !f.OfParents() || f.Parent != Proven || f.ShortLists > 0 || f.Gone == f.Parents || f.Skipped > 0 || !clean(f) || v == Proven
 	}},
@@ -109,13 +109,13 @@ var decisionProperties = []decisionProperty{
 		return t.Missing == 0 || d.Action != Keep || d.Held != ""
 	}},
 	{"if no row is missing, none is deleted", func(t *Table, _ Verdict, d Decision) bool { return t.Missing > 0 || !d.deletes() }},
-	{"missing from several pages, rows are deleted only after a second reading", func(t *Table, _ Verdict, d Decision) bool {
+	{"rows that are missing from several pages are deleted only after a second reading", func(t *Table, _ Verdict, d Decision) bool {
 		return d.Action != Remove || t.Pages <= 1 || t.OfParents() || t.twice()
 	}},
 	{"missing child rows are deleted only after a second reading", func(t *Table, _ Verdict, d Decision) bool {
 		return d.Action != Remove || !t.OfParents() || t.twice() || t.accounted()
 	}},
-	{"after another object, rows are deleted only after a second reading", func(t *Table, _ Verdict, d Decision) bool { return d.Action != Remove || !t.object() || t.twice() }},
+	{"if another object replaces the only object, rows are deleted only after a second reading", func(t *Table, _ Verdict, d Decision) bool { return d.Action != Remove || !t.object() || t.twice() }},
 	{"if a table shrinks too much, a person must confirm", func(t *Table, _ Verdict, d Decision) bool {
 		return t.Missing < 20 || t.Keyless || d.Action != Remove || t.Confirm
 	}},

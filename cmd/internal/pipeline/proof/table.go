@@ -39,7 +39,7 @@ const (
 	BrakeShare = 10 // percent of the table
 )
 
-// brakeHalf is a number of rows. If a table has at least so many, the loss of half of them needs a person's
+// brakeHalf is a number of rows. If a table has at least this many, the loss of half of them needs a person's
 // confirmation.
 const brakeHalf = 10
 

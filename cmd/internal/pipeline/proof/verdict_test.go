@@ -59,7 +59,7 @@ func TestJudge(t *testing.T) {
 		{"total met", pass(10, total(10, 10)), Proven},
 		{"total on the last page only", pass(10, total(None, 10)), Proven},
 		{"total not met", pass(10, total(11, 11)), Contradicted},
-		{"total met by records, but not by distinct records", pass(10, total(10, 10), duplicates(1)), Contradicted},
+		{"as many records as the total, but one of them arrived twice", pass(10, total(10, 10), duplicates(1)), Contradicted},
 		{"total changed", pass(10, total(9, 10)), Contradicted},
 		{"total of zero records", pass(0, total(0, 0)), Proven},
 		{"total met, but resumed", pass(10, total(10, 10), resumed), Consistent},

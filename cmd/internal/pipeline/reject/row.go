@@ -24,7 +24,7 @@ type Row struct {
 	At                    time.Time
 	Accepted              time.Time
 	Passed                bool // a later pass has begun
-	Resolved              bool // resolved by an earlier pass, or by an earlier retry or this one
+	Resolved              bool // resolved by an earlier pass or retry, or by the current retry
 	transform.Reject
 }
 

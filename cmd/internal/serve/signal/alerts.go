@@ -190,7 +190,7 @@ func (a *Alerts) dispatch(send func(delivery)) time.Duration {
 }
 
 // news returns the topics that have changed since the last message to the target. Other topics may still have to wait
-// for the end of their quiet time. The result next is how long until the first of them may be sent.
+// for the end of their quiet time. news also returns how long it takes until the first of them may be sent.
 func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next time.Duration) {
 	next = idle
 	look := func(tp topic) {

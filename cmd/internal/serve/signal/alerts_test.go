@@ -367,7 +367,7 @@ func TestAlertsRoutes(t *testing.T) {
 			"smtp: pipeline hourly: late\n  the daemon was not running",
 		}, d.after(time.Hour))
 
-		// The new configuration has no such pipeline: there is no message that its failure is over.
+		// The new configuration has no pipelines. There is no message that the failure of a removed pipeline is over.
 		r.Pipelines = map[string]PipelineRoute{}
 		d.Route(r)
 		require.Empty(t, d.after(time.Hour))

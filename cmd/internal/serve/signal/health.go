@@ -36,7 +36,7 @@ const checkTimeout = 3 * time.Second
 
 var errStarting = errors.New("not started yet")
 
-// NewHealth returns a Health. The process is alive while the function alive returns nil.
+// NewHealth returns a Health. The process counts as alive while the given function returns nil.
 func NewHealth(alive func() error, log *slog.Logger) *Health {
 	h := &Health{alive: Check{Name: "alive", Ready: func(context.Context) error { return alive() }}, log: log, logged: map[string]string{}}
 	h.Ready(Check{Name: "started", Ready: func(context.Context) error { return errStarting }})

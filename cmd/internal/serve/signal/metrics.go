@@ -84,7 +84,7 @@ var (
 	requestBuckets = []float64{.025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 )
 
-// NewMetrics returns metrics with their own registry. Each scrape calls the function read, which must return quickly.
+// NewMetrics returns metrics with their own registry. Each scrape calls the given function, which must return quickly.
 // The function may be nil.
 func NewMetrics(b Build, read func() Reading) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
