@@ -18,7 +18,7 @@ type Trimmer interface {
 	// All other rows of Changes stay, because they say how the tables were made. Open and accepted rejects stay too.
 	//
 	// Trim removes the rows of all sources of the pipeline. Several sources may share the tables, and each may call Trim
-	// on the same day. So for each day in UTC, Trim removes the rows of a pipeline, a source or a table once.
+	// on the same day. So Trim removes the rows of each pipeline, source and table only once per day in UTC.
 	Trim(ctx context.Context, r Retention) (Trimmed, error)
 }
 

@@ -62,7 +62,7 @@ func loadPresets(fsys fs.FS) (*Presets, error) {
 	return p, nil
 }
 
-// Rules returns the masks that a set has for a stream.
+// Rules returns the masks of the named set that apply to a stream.
 func (p *Presets) Rules(set, stream string) []MaskRule {
 	var rules []MaskRule
 	for _, e := range p.sets[set] {
@@ -104,8 +104,8 @@ func MaskActions() []string {
 
 var powerOfTen = regexp.MustCompile(`^10{1,15}$`)
 
-// Check returns an error if the action is unknown. It also returns an error if the action does not take one of the
-// parameters, or if the value of a parameter is invalid.
+// Check returns an error if the action is unknown. It also returns an error if a parameter is set that this action does
+// not use, or if the value of a parameter is invalid.
 func (m Mask) Check() error {
 	if !slices.Contains(MaskActions(), m.Action) {
 		return fmt.Errorf("mask %q: want one of %s", m.Action, strings.Join(MaskActions(), ", "))

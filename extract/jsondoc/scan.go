@@ -151,9 +151,9 @@ const (
 
 // masks returns three masks of the block, with one bit per byte: of its quotes, of its backslashes, and of its
 // brackets. The mask of brackets may also have bits for _, y, Y and DEL, but JSON has none of these outside strings.
-// masks handles eight words of eight bytes. zeroBytes sets the top bit of each matching byte. masks shifts the results
-// of the eight words by different distances and merges them into one word. At the end, transpose puts the bits into the
-// order of the bytes.
+// It handles eight words of eight bytes. In each word, zeroBytes() sets the top bit of each matching byte. The results
+// of the eight words are shifted by different distances and merged into one word. At the end, transpose() puts the bits
+// into the order of the bytes.
 func masks(block *[64]byte) (quotes, slashes, brackets uint64) {
 	var anySlash uint64
 	for i := uint(0); i < 8; i++ {
@@ -181,7 +181,7 @@ func transpose(x uint64) uint64 {
 // zeroBytes sets the top bit of each byte that is zero in x, and clears all other bits.
 func zeroBytes(x uint64) uint64 { return ^((x&lows + lows) | x | lows) }
 
-// escapes returns a mask of the bytes that a backslash escapes. The second result is 1 if the first byte of the next
+// escapes() returns a mask of the bytes that a backslash escapes. The second result is 1 if the first byte of the next
 // block is escaped. It is the argument carry of the call for the next block.
 func escapes(slashes, carry uint64) (hidden, next uint64) {
 	hidden = carry

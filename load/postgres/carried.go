@@ -151,7 +151,7 @@ func (p *passTables) findLeftovers(ctx context.Context, s *session, k state.Key,
 	}
 }
 
-// drop drops the tables of finished passes. It runs after a commit. If a session is reading one of the tables,
+// drop() drops the tables of finished passes. It runs after a commit. If a session is reading one of the tables,
 // a later commit drops them.
 func (p *passTables) drop(ctx context.Context, s *session) {
 	if !s.usable() {

@@ -95,7 +95,7 @@ func (t *transaction) alter(ctx context.Context, p load.Plan) error {
 	return nil
 }
 
-// turn changes the key and the indexes of a table for its new mode.
+// turn() changes the key and the indexes of a table for its new mode.
 func (t *transaction) turn(ctx context.Context, p load.Plan) error {
 	was := p.Table
 	was.Mode = p.OldMode
@@ -125,7 +125,7 @@ func (t *transaction) dropKey(ctx context.Context, table schemas.Table) error {
 	return nil
 }
 
-// comment sets the comments on a new table, on new columns, and on columns with a new description. A comment says where
+// comment() sets the comments on a new table, on new columns, and on columns with a new description. A comment says where
 // the content of the table or column comes from. Comments that users have written stay unchanged.
 func (t *transaction) comment(ctx context.Context, a sqlmerge.Alteration) error {
 	p, table := a.Plan, t.b.Place(a.Table.Name)

@@ -77,7 +77,7 @@ func (q readQuery) run(ctx context.Context, s *session, schema string, visit fun
 // queryName is the name of the prepared query.
 const queryName = "penstock_query"
 
-// prepare prepares a query. Other roles may have created functions and operators in the destination's schema with the
+// prepare() prepares a query. Other roles may have created functions and operators in the destination's schema with the
 // names of built-in ones. If a query called such a function, the function would run with the rights of penstock's role.
 // So the server first parses the query, and penstock checks which functions it calls. Then the server runs the parsed
 // query. So no other role can change the meaning of a name between the check and the run.

@@ -32,8 +32,8 @@ func NewDestinationPool() *DestinationPool {
 	return &DestinationPool{all: map[config.Destination]*pooledDestination{}}
 }
 
-// open returns a handle of the destination that d configures. If the pool does not have the destination open, it calls
-// open(). Each caller must close its handle.
+// open returns a handle of the destination that d configures. If the pool does not have this destination yet, it opens
+// the destination with the given function. Each caller must close its handle.
 func (l *DestinationPool) open(d config.Destination, open func() (load.Destination, error)) (load.Destination, error) {
 	if l == nil {
 		return open()

@@ -35,8 +35,8 @@ func TestHeapFollowsTheLists(t *testing.T) {
 	}
 }
 
-// TestAheadOfTwoDestinations: of two limits for the answers in advance, the larger one counts. The default counts as
-// larger than any other limit.
+// TestAheadOfTwoDestinations: two destinations limit the answers that the run requests in advance. The larger limit
+// counts. The default counts as larger than any other limit.
 func TestAheadOfTwoDestinations(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ a, b, want int64 }{{0, 16, 0}, {16, 0, 0}, {16, 8, 16}, {0, 0, 0}} {

@@ -57,7 +57,7 @@ func (st *streamRun) rekey(ctx context.Context, p *pass, err error) (bool, error
 }
 
 // drop handles an [extract.RefutedError]. Such an error occurs, for example, if the source ignores the parameter that
-// selects a month. This run and later runs then read the stream without the refuted hypothesis. drop reports whether
+// selects a month. This run and later runs then read the stream without the refuted hypothesis. The result is true if
 // the destinations of p may start again.
 func (st *streamRun) drop(ctx context.Context, p *pass, err error) (bool, error) {
 	e, ok := errors.AsType[*extract.RefutedError](err)

@@ -45,7 +45,7 @@ func (p *pass) returnBudget() {
 // commit commits g to all destinations of the pass concurrently. A destination that fails, or is much slower
 // than the others, drops out.
 //
-// A group whose field spill is set goes to one destination after another: see reserve. With concurrent commits, two
+// If g.spill is set, the group goes to one destination after another: see reserve(). With concurrent commits, two
 // streams could each hold one destination and wait forever for the destination that the other stream holds.
 func (p *pass) commit(ctx context.Context, g *group) (left bool) {
 	ctx, cancel := context.WithCancelCause(ctx)

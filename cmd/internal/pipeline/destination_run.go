@@ -26,7 +26,7 @@ type destinationRun struct {
 	dest     Destination
 	key      state.Key
 	stored   state.Cursor
-	memory   string          // what the destination stores about the stream, as text: see learn
+	memory   string          // what the destination stores about the stream, as text: see learn()
 	main     cursor.Position // the stored position
 	pos      cursor.Position
 	start    cursor.Position // position when the run began; zero if an interrupted pass is continued

@@ -95,7 +95,7 @@ func (e *ending) sort(out load.Outcome) {
 	}
 }
 
-// settle notes in the destinationRun what the pass has shown.
+// settle stores in the destinationRun what the pass has shown.
 func (e *ending) settle() {
 	k, p, f, d := e.k, e.p, &e.facts, e.decision
 	k.report.Verdict, k.report.Reasons = e.verdict, e.why()

@@ -62,8 +62,8 @@ func (h *health) giveUpOn(destination string) {
 	h.behind[destination] = true
 }
 
-// hopeless reports whether the destination did not catch up in an earlier stream. Another reading for this destination
-// would then waste requests.
+// hopeless reports whether the destination did not catch up when an earlier stream was read. Another reading for
+// this destination would then waste requests.
 func (h *health) hopeless(destination string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -34,8 +34,8 @@ type change struct {
 	at, created time.Time
 }
 
-// moving is a server whose list changes between any two requests. Its clock advances by half a second per request, so
-// two changes in a row often have the same whole second.
+// moving is a server whose list changes between any two requests. Its clock advances by half a second per request. It
+// stores the times of changes as whole seconds, so two changes in a row often have the same time.
 type moving struct {
 	mu       sync.Mutex
 	random   *rand.Rand

@@ -106,8 +106,8 @@ func TestResumeKnowsItsTable(t *testing.T) {
 	}
 }
 
-// A run reads no page if its source has another address than the table's, or if another source or pipeline owns the
-// table.
+// A run reads no page if the address of its source differs from the address that is stored with the table. It also
+// reads no page if another source or pipeline owns the table.
 func TestOwnerIsCheckedFirst(t *testing.T) {
 	l := &sourcetest.List{Records: sourcetest.Records(0, 25), Size: 10, Total: true}
 	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))

@@ -38,7 +38,7 @@ type reader struct {
 	recordsBefore int64
 
 	group  *group
-	spills bool // each group is written to the transaction as soon as it is complete: see reserve
+	spills bool // each group is written to the transaction as soon as it is complete: see reserve()
 }
 
 // open starts the mapper with the tables of the destinations. If settled is true, every destination already has tables

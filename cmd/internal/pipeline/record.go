@@ -102,7 +102,7 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 	return nil
 }
 
-// commit commits rows of [load.Runs] and the cursor of the runs. If the destination was surveyed, commit uses a
+// commit() commits rows of [load.Runs] and the cursor of the runs. If the destination was surveyed, it uses a
 // settlement, which takes fewer statements than a transaction of a stream.
 func (w *runRow) commit(ctx context.Context, r *run, next state.Cursor, rows ...[]any) error {
 	key, pass := r.Key(runStream), load.Pass{Run: r.Run, Whole: true, Now: r.Now}

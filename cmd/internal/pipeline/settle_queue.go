@@ -67,7 +67,7 @@ func (q *settleQueue) slot(ctx context.Context, ended func()) *slot {
 	return s
 }
 
-// finish notes a destination in which only the commit of the stream's last pass is left. When that is so in all
+// finish() records that in this destination only the commit of the stream's last pass is left. When that is so in all
 // destinations, streams that wait for this stream begin. So one transaction can commit a stream and its child streams.
 func (s *slot) finish(destination string, destinations int) {
 	s.mu.Lock()
@@ -77,7 +77,7 @@ func (s *slot) finish(destination string, destinations int) {
 	}
 }
 
-// unfinish notes that the commit has failed, so that the stream may be read again for the destination. Streams that
+// unfinish records that the commit has failed, so that the stream may be read again for the destination. Streams that
 // have already begun because of a call of finish() continue.
 func (s *slot) unfinish(destination string) {
 	s.mu.Lock()

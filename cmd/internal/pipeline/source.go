@@ -27,9 +27,9 @@ type StreamCompleter interface {
 // PartSource is implemented by sources that can request only some of a stream's parents, such as
 // *extract.Client.
 type PartSource interface {
-	// PagesOf is like Pages, but requests only the parents for which the function ask returns true. The function is
-	// called at most once per parent. Its second argument is the number of all parents. A source may also request every
-	// parent. Each page names the parents that were requested.
+	// PagesOf is like Pages, but requests only the parents for which ask() returns true. The function is called at most
+	// once per parent. Its second argument is the number of all parents. A source may also request every parent. Each
+	// page names the parents that were requested.
 	PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, ask func(p extract.Parent, of int) bool) iter.Seq2[extract.Page, error]
 }
 

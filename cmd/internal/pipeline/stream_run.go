@@ -18,7 +18,7 @@ type streamRun struct {
 	run           *run
 	slot          *slot
 	origin        schemas.Stream
-	stream        schemas.Stream // the stream with its convention applied; see chooseConvention
+	stream        schemas.Stream // the stream with its convention applied; see chooseConvention()
 	destinations  []*destinationRun
 	passes        int
 	known         Memory

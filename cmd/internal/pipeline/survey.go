@@ -56,8 +56,8 @@ func (s *surveyedDestination) leave(k state.Key) {
 	s.left[k] = true
 }
 
-// survey surveys the streams of the run, in each destination that can do so. If a survey fails, each stream is read in
-// the usual way. The survey comes before the first commit of the run, because that commit uses the cursor that the
+// survey() surveys the streams of the run, in each destination that can do so. If a survey fails, each stream is read
+// in the usual way. The survey comes before the first commit of the run, because that commit uses the cursor that the
 // survey reads.
 func (r *run) survey(ctx context.Context) {
 	if r.Options.DryRun || r.Options.Backfill != nil {
@@ -82,8 +82,8 @@ func (r *run) survey(ctx context.Context) {
 	}
 }
 
-// part returns the destination to which the handle d gives access. If several sources share its tables, part returns
-// the source's part of it.
+// part() returns the destination to which the handle d gives access. If several sources share its tables, the result is
+// the source's part of the destination.
 func part(d load.Destination) load.Destination {
 	switch in := d.(type) {
 	case interface{ Part() load.Destination }:

@@ -77,7 +77,7 @@ func stored(d load.Destination) load.Destination {
 	return d
 }
 
-// storedOf is a surveyed destination that has rows of penstock's own tables from the survey.
+// storedOf is a surveyed destination whose Scan takes rows of penstock's own tables from the survey.
 type storedOf struct{ *surveyedDestination }
 
 // Scan implements [load.Destination], but may leave out rows: see [load.SurveyedOwn]. If columns is nil, it may leave

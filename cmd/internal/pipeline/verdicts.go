@@ -27,7 +27,7 @@ type claim struct {
 	held     bool
 }
 
-// of returns the worse of two verdicts on passes over the stream. The first is on the last pass in any destination,
+// of() returns the worse of two verdicts on passes over the stream. The first is on the last pass in any destination,
 // because child streams take their parents from that pass. The second is on the last pass in this destination, because
 // that pass has loaded the rows with which the parents are compared. If the stream is held in this destination, the
 // result is at best consistent. If there was no pass yet, the result is "". // Invariant 12
@@ -44,8 +44,8 @@ func (l *verdicts) of(destination, stream string) Verdict {
 	return v
 }
 
-// parents returns the verdict on the parent stream's pass in this run. If there was none, the verdict is on the
-// list of parents that was read only for the children.
+// parents() returns the verdict on the parent stream's pass in this run. If there was no such pass, it returns the
+// verdict on the list of parents that was read only for the children.
 func (l *verdicts) parents(destination string, s schemas.Stream, e *extract.End) Verdict {
 	if v := l.of(destination, s.Parent); v != "" || e.ParentList == nil {
 		return v

@@ -154,7 +154,7 @@ func TestWebsiteIsUnavailable(t *testing.T) {
 }
 
 // If the twin, another stream with the same records, has a record that the list lacks, the pass is unproven. Nothing
-// is deleted, even if the total is met.
+// is deleted, even if the list has as many records as its total says.
 func TestTwinsWitness(t *testing.T) {
 	twin := &sourcetest.List{Records: sourcetest.Records(0, 26), Size: 10, Total: true}
 	l := &sourcetest.List{Records: sourcetest.Records(0, 26), Size: 10, Total: true}

@@ -28,7 +28,7 @@ func streamsWithRejects(ctx context.Context, pipeline string, d pipeline.Destina
 	return found, err
 }
 
-// rejects returns the rejects for which want() returns true, up to the limits of one call. It counts the remaining
+// rejects() returns the rejects for which want() returns true, up to the limits of one call. It counts the remaining
 // rejects in t.done.Left.
 func (t *rejectRetry) rejects(ctx context.Context, want func(*reject.Row) bool) ([]*reject.Row, error) {
 	var all []*reject.Row

@@ -61,7 +61,7 @@ func (t *rejectRetry) resubmit(ctx context.Context, open []*reject.Row) (*refitt
 	return t.fit(known, fit)
 }
 
-// fit maps records. It rejects a record at once if the stored text is not the whole original record, for example
+// fit() maps records. It rejects a record at once if the stored text is not the whole original record, for example
 // because the text was cut.
 func (t *rejectRetry) fit(known []schemas.Table, records []*reject.Row) (*refitted, error) {
 	m := transform.NewMapper(t.stream, transform.Stamp{Run: t.Config.Run, SyncedAt: t.Config.Now().UTC(), Via: "poll"}, known)
@@ -113,7 +113,7 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject.Row) (*refitt
 	return out, nil
 }
 
-// later finds the rows of the table with the same key as a record in m, and returns for each record the id of the pass
+// later() finds the rows of the table with the same key as a record in m. For each record it returns the id of the pass
 // that wrote its row. Usually it ignores a row that was written before the record was rejected, because the record is
 // newer. But it includes such a row if another pass has read the stream since then. That pass may have found the row
 // unchanged, and an unchanged row is not written again.

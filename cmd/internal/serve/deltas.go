@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Pauses between two calls of apply. Events that arrive during a pause are applied together.
+// Pauses between two calls of apply(). Events that arrive during a pause are applied together.
 const (
 	applyPause = 500 * time.Millisecond
 	applyRetry = 30 * time.Second // after an error

@@ -242,8 +242,8 @@ func (d *Daemon) begin(p Pipeline) {
 	})
 }
 
-// left is called when a worker has ended. If its pipeline was removed and added again meanwhile, left starts a
-// new worker.
+// left() is called when a worker has ended. If the worker's pipeline was removed and added again meanwhile, left()
+// starts a new worker.
 func (d *Daemon) left(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

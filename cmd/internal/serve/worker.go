@@ -161,7 +161,7 @@ func (w *worker) look(ctx context.Context, now time.Time) time.Duration {
 	return max(0, sleep)
 }
 
-// tell logs an error of the journal, but not the same error twice in a row. The next call of look tries again.
+// tell logs an error of the journal, but not the same error twice in a row. The next call of look() tries again.
 func (w *worker) tell(err error) {
 	text := ""
 	if err != nil && w.d.ctx.Err() == nil {

@@ -201,7 +201,7 @@ func (k Knowledge) forecast(s schemas.Stream, before map[string]Size) Stream {
 	return one
 }
 
-// child forecasts a request for each record of the parent. If the parent is not a stream of the run, child adds the
+// child() forecasts one request for each record of the parent. If the parent is not a stream of the run, it adds the
 // requests that read the parent's list.
 func (k Knowledge) child(s schemas.Stream, before map[string]Size) Stream {
 	of, sure := k.sizeOf(s.Parent, before, 0)
@@ -237,7 +237,7 @@ func (k Knowledge) sizeOf(parent string, before map[string]Size, generation int)
 	return size, sure
 }
 
-// next returns how many requests the run after h sends if nothing changes.
+// next returns how many requests the next run sends if nothing changes. The cost of the run before it is h.
 func (k Knowledge) next(s schemas.Stream, h History) int64 {
 	requests := h.Requests
 	if h.Probes > 0 {

@@ -46,7 +46,7 @@ func TestTooLarge(t *testing.T) {
 		"without end": func(c net.Conn) {
 			fmt.Fprint(c, head+"Transfer-Encoding: chunked\r\n\r\n")
 			chunk := fmt.Sprintf("10000\r\n%s\r\n", strings.Repeat("x", 0x10000))
-			for range 1024 { // 64 MiB; the server closes the connection before
+			for range 1024 { // 64 MiB in total; the server closes the connection earlier
 				if _, err := io.WriteString(c, chunk); err != nil {
 					return
 				}
