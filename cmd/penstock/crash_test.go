@@ -164,8 +164,8 @@ func (r *crashRig) reading(t *testing.T) (stop func()) {
 	}
 }
 
-// looked checks that the readers of a sweep saw rows. If locks had kept the readers out all the time, they would have
-// noticed no fault.
+// looked checks that the readers of a sweep saw rows. Readers that were kept out by locks all the time could not have
+// noticed a fault.
 func (r *crashRig) looked(t *testing.T) {
 	t.Helper()
 	require.Positive(t, r.looks, "the readers saw no row in the whole sweep")

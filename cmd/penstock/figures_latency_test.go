@@ -55,7 +55,7 @@ func (d *distant) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		d.records((page-1)*d.size), d.size*d.pages, d.size, page, d.pages)
 }
 
-// after responds with the page that follows an id.
+// after() responds with the page that begins after the record with the given id.
 func (d *distant) after(w http.ResponseWriter, id string) {
 	after, _ := strconv.Atoi(id)
 	from := sort.Search(d.size*d.pages, func(i int) bool { return distantID(i) > after })

@@ -58,7 +58,7 @@ func (n *isolatedNetwork) ip(t *testing.T, args ...string) {
 func (n *isolatedNetwork) cut(t *testing.T)     { n.ip(t, "link", "set", n.cable, "down") }
 func (n *isolatedNetwork) restore(t *testing.T) { n.ip(t, "link", "set", n.cable, "up") }
 
-// on calls f in the network namespace. The processes that f starts and the listeners that f opens belong to this
+// on() calls f in the network namespace. The processes that f starts and the listeners that f opens belong to this
 // namespace.
 func (n *isolatedNetwork) on(f func() error) error {
 	runtime.LockOSThread() // because a network namespace is set for one thread

@@ -69,8 +69,8 @@ func (r *fleetRig) start(args ...string) *fleetProcess {
 	return r.startAs(r.config(), (*exec.Cmd).Start, args...)
 }
 
-// startAs starts a process with the given configuration. The given function starts the command, and may change it
-// before.
+// startAs starts a process with the given configuration. The given function starts the command. Before that, it may
+// change the command.
 func (r *fleetRig) startAs(config string, start func(*exec.Cmd) error, args ...string) *fleetProcess {
 	r.t.Helper()
 	self, err := os.Executable()
@@ -108,8 +108,8 @@ func (r *fleetRig) text(sql string) (text string) {
 	return text
 }
 
-// until waits until a query of the state database returns the wanted text. If this takes too long, the test fails, and
-// logs everything that may explain the failure.
+// until() waits until a query of the state database returns the wanted text. If this takes too long, the test fails,
+// and logs everything that may explain the failure.
 func (r *fleetRig) until(sql, want string) {
 	r.t.Helper()
 	if assert.Eventually(r.t, func() bool { return r.text(sql) == want }, 5*time.Minute, 20*time.Millisecond, "%s", sql) {

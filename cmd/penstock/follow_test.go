@@ -28,7 +28,7 @@ func newFollower(root, child string) *follower {
 	return &follower{root: root, child: child, seen: "1970-01-01 00:00:00+00", rows: map[string]string{}, parts: map[string]string{}}
 }
 
-// glance is a [glancer]. It reads the changes since the last read with one statement, and adds them to the copies.
+// glance is a [glancer]. With one statement, it reads all changes since its last call, and adds them to the copies.
 func (f *follower) glance(name func(root, table string) string, ask func(query string, to ...any) error) (int64, error) {
 	root := name(f.root, f.root)
 	if root == "" {

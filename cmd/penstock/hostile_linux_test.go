@@ -90,7 +90,7 @@ func TestHostileAnswersTakeBoundedMemory(t *testing.T) {
 		"800,000 records by their ids": {
 			func() string { return `{"data":{` + joined(800_000, `"%d":{"id":%[1]d,"v":1}`) + "}}" },
 			"SELECT count(*), count(DISTINCT id), sum(v)::BIGINT FROM h_x", "800000,800000,800000"},
-		"6,000 records of 1,400 names": {
+		"6,000 records with 1,400 different names": {
 			func() string {
 				var b strings.Builder
 				for i := range 6000 {

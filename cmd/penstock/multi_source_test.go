@@ -277,8 +277,8 @@ func TestSourcesWithSeparateDestinations(t *testing.T) {
 	}
 }
 
-// TestViewsOfManySources: if several sources share the tables, the views return for each source the same rows as if it
-// had the tables for itself. This is so even if two sources have the same ids.
+// TestViewsOfManySources: if several sources share the tables, the views return the same rows for each source as they
+// would return if each source had its own tables. This is so even if two sources have the same ids.
 func TestViewsOfManySources(t *testing.T) {
 	t.Parallel()
 	onEach(t, testViewsOfManySources)

@@ -30,7 +30,7 @@ func (p *platform) sharedState(t *testing.T) {
 	require.Zero(t, code, out+errs)
 }
 
-// on runs a command line as if this process ran on the given host.
+// on() runs a command line as if this process ran on the given host.
 func (p *platform) on(t *testing.T, h open.Host, args ...string) (code int, out string) {
 	t.Helper()
 	var all bytes.Buffer

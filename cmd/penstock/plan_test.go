@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
-// forecast runs plan, and returns its forecast.
+// forecast returns the forecast that the command plan prints.
 func (p *platform) forecast(t *testing.T) (f forecast.Forecast) {
 	t.Helper()
 	code, out, errs := p.penstock(t, "plan", "--json")
@@ -25,7 +25,7 @@ func (p *platform) forecast(t *testing.T) (f forecast.Forecast) {
 	return f
 }
 
-// synced runs sync, and returns the number of requests that the sandbox has received.
+// synced runs the command sync, and returns how many requests the sandbox has received from it.
 func (p *platform) synced(t *testing.T) float64 {
 	t.Helper()
 	before := p.Stats().Requests

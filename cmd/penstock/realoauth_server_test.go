@@ -89,7 +89,7 @@ type authServer struct {
 	spent   map[string]bool                // access tokens that the API treats as expired
 	seen    map[string]bool                // access tokens that have reached the API
 	refresh int                            // how many refresh tokens have reached the server
-	after   func(http.ResponseWriter) bool // called before a response of the token endpoint is sent
+	after   func(http.ResponseWriter) bool // called after the token endpoint has made a response, and before the response is sent
 }
 
 // startAuth starts a server and waits until it answers.

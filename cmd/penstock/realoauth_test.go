@@ -66,7 +66,7 @@ func TestRealOAuth(t *testing.T) {
 			t.Run("a server that accepts a used refresh token again", func(t *testing.T) {
 				realGrace(t, startAuth(t, dir, kind, kind.lenient...))
 			})
-			t.Run("tokens of 20 seconds", func(t *testing.T) { realShort(t, startAuth(t, dir, kind, "LIFE=20")) })
+			t.Run("tokens that expire after 20 seconds", func(t *testing.T) { realShort(t, startAuth(t, dir, kind, "LIFE=20")) })
 			if kind.noRefresh != "" {
 				t.Run("no refresh token", func(t *testing.T) { realNoRefresh(t, s.anew(t)) })
 			}

@@ -211,7 +211,7 @@ func addKey(at string, k key, rows *[][]string) {
 	keysBelow(at, k, rows)
 }
 
-// takes returns the kinds of values that are allowed for a key.
+// takes() returns the kinds of values that are allowed for a key.
 func takes(k key) (all []string) {
 	add := func(kinds ...string) {
 		for _, kind := range kinds {

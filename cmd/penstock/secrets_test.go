@@ -95,14 +95,14 @@ func (g *gossip) note(secrets ...string) {
 	}
 }
 
-// forget is called before each new process, which cannot know the secrets of the process before it.
+// forget forgets the secrets of the previous process. It is called before each new process, which cannot know them.
 func (g *gossip) forget() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.now = map[string]bool{}
 }
 
-// repeats answers every third request if a status is set, and reports whether it has answered. The response has all
+// repeats() answers every third request if a status is set, and reports whether it has answered. The response has all
 // secrets that the process under test has sent or received.
 func (g *gossip) repeats(w http.ResponseWriter) bool {
 	g.mu.Lock()

@@ -190,8 +190,8 @@ func dispatch(ctx context.Context, w *execute.Worker, r execute.Run) (pipeline.R
 	return report, err
 }
 
-// listAgain reads the sources of a run again if they are listed outside the configuration. If they cannot be read, the
-// run uses the previous list.
+// listAgain reads the list of a run's sources again if the list is outside the configuration file. If the list cannot
+// be read, the run uses the previous list.
 func (a *app) listAgain(r *execute.Run) {
 	if r.Conf.Listing == nil {
 		return

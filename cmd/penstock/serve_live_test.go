@@ -147,7 +147,7 @@ func (d *serving) write(method, path, body string) {
 	require.Equal(d.t, 2, resp.StatusCode/100)
 }
 
-// shows waits until a query returns the value.
+// shows() waits until a query returns the given value.
 func (d *serving) shows(query, want string) {
 	d.t.Helper()
 	deadline := time.Now().Add(time.Minute)

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/daemon"
 )
 
-// asked sends a GET request with the given Host header to the daemon, and returns the status of the response.
+// asked() sends a GET request with the given Host header to the daemon, and returns the status of the response.
 func (d *runningDaemon) asked(t *testing.T, path, host string) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+path, nil)

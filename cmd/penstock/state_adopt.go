@@ -21,7 +21,7 @@ func stateAdoptCmd(a *app) *cobra.Command {
 	var f moveFlags
 	cmd := &cobra.Command{
 		Use:   "adopt",
-		Short: "confirm that tables belong to a pipeline and its source as they are now",
+		Short: "confirm that tables belong to the configured pipeline and source",
 		Long: `Each table belongs to one stream of one pipeline, and to one source at one
 address. A sync by another pipeline, or from another source or address, writes
 nothing. With this command you confirm that the source is the same workspace at a

@@ -73,8 +73,8 @@ func send(c *http.Client, r *http.Request) int {
 	return resp.StatusCode
 }
 
-// from returns a client that connects from the given address of the machine. The client opens at most the given number
-// of connections.
+// from() returns a client that connects from the given address of the machine. The client opens at most the given
+// number of connections.
 func from(t *testing.T, ip string, connections int) *http.Client {
 	dial := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(ip)}, Timeout: 2 * time.Second}
 	tr := &http.Transport{DialContext: dial.DialContext, MaxConnsPerHost: connections, MaxIdleConnsPerHost: connections}
@@ -101,8 +101,8 @@ func cpuOf(t *testing.T, pid int) time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// good sends authentic deliveries, one after the other, until the channel is closed. It returns how long each delivery
-// took. If a delivery is not accepted, the test fails.
+// good() sends authentic deliveries, one after the other, until the channel is closed. It returns how long each
+// delivery took. If a delivery is not accepted, the test fails.
 func good(t *testing.T, address string, stop <-chan struct{}) []time.Duration {
 	c := from(t, "127.0.0.1", 4)
 	var took []time.Duration

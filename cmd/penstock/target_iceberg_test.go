@@ -18,7 +18,7 @@ import (
 	_ "modernc.org/sqlite"
 )
 
-// moreTargets returns the kinds of warehouse that only builds with the tag iceberg have.
+// moreTargets returns the kinds of warehouses that exist only in builds with the tag iceberg.
 func moreTargets() map[string]func(*testing.T) target {
 	return map[string]func(*testing.T) target{
 		"iceberg": func(t *testing.T) target { return icebergTarget{parquetTarget{t.TempDir()}} },
@@ -58,7 +58,7 @@ func (i icebergTarget) tables(ctx context.Context) (map[string]string, error) {
 	return out, rows.Err()
 }
 
-// files returns the files of a table that iceberg-go would read.
+// files returns the files that iceberg-go would read for a table.
 func (i icebergTarget) files(ctx context.Context, at string) ([]string, error) {
 	t, err := table.NewFromLocation(ctx, nil, at, iceio.LoadFSFunc(nil, at), nil)
 	if err != nil {

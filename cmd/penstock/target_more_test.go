@@ -4,5 +4,5 @@ package main
 
 import "testing"
 
-// moreTargets returns the kinds of warehouse that only builds with the tag iceberg have. This build has none of them.
+// moreTargets returns the kinds of warehouses that exist only in builds with the tag iceberg. This build has none.
 func moreTargets() map[string]func(*testing.T) target { return nil }

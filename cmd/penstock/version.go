@@ -85,7 +85,7 @@ func versionNow() versionInfo {
 	return v
 }
 
-// commitLength is the number of digits that a pseudo-version has of the commit's hash.
+// commitLength is how many digits of the commit's hash a pseudo-version contains.
 const commitLength = 12
 
 // versionOf reads the version, the commit and the date of the commit from the build information. If the program was

@@ -35,7 +35,7 @@ func webhooksLearnCmd(a *app) *cobra.Command {
 ` + "`penstock serve`" + ` has captured for a source with scheme: learn. It needs at least three
 deliveries with different bodies, from the last 24 hours. It tries all known schemes with
 the configured secrets. A scheme is accepted only if it verifies all deliveries and no
-other scheme does. It must also reject each delivery after a bit of a signed part is
+other scheme does. It must also reject each delivery in which one bit of a signed part was
 changed.
 
 The scheme is printed as YAML to paste under webhooks in pipelines.yaml. After you
