@@ -24,8 +24,8 @@ type bound struct {
 	fields                int       // number of fields, with or without a column
 	admitted              []*column // columns that were counted in the current page
 	exceeded              bool      // the current record has values beyond a limit
-	// crossed means that the previous record had values beyond a limit. Then the next record is split directly, without a
-	// first attempt to store it whole.
+	// crossed means that the previous record had values beyond a limit. Then the values of the next record are divided
+	// between its columns and [schemas.ColRest] directly, without a first attempt to store all of them in columns.
 	crossed bool
 	beyond  []string // pointers of the first few fields beyond a limit
 	nothing field    // shared field of members that are beyond the limit and have no value

@@ -118,7 +118,8 @@ func TestRecordWithoutRestKeepsHash(t *testing.T) {
 	}
 	const record = `{"id": 2, "z": { "y": 1 }, "l" : [ {"u": 1}, null ]}`
 	s := bounded(50, 1)
-	// The first record has too many names, so the second record is split directly.
+	// The first record has too many names. So the reader does not first try to store the whole second record in
+	// columns.
 	anew := mustMap(t, s, `[{"id":1`+nulls.String()+`},`+record+`]`)
 	defer anew.release()
 	require.Equal(t, []string{"", ""}, restOf(anew))
@@ -243,8 +244,8 @@ func TestUnlimitedNamesAreBounded(t *testing.T) {
 	}
 }
 
-// If a record has members beyond the limit, the next record is split directly. The hash, rest and rejects of the next
-// record are the same as without the first record.
+// If a record has members beyond the limit, the reader does not first try to store the whole next record in columns.
+// But the hash, the rest and the rejects of that record are the same as without the first record.
 func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := bounded(rapid.IntRange(1, 4).Draw(t, "columns"), 1)

@@ -51,8 +51,8 @@ type span struct {
 	first      int64 // ordinal of the page's first record
 }
 
-// NewMapper returns a mapper for one pass over s. The parameter known lists the tables of this stream that
-// exist in the destination. The mapper starts with their columns and types. NewMapper ignores invalid types in s.
+// NewMapper returns a mapper for one pass over s. The last argument lists the tables of this stream that exist in the
+// destination. The mapper starts with their columns and types. NewMapper ignores invalid types in s.
 func NewMapper(s schemas.Stream, stamp Stamp, known []schemas.Table) *Mapper {
 	m := &Mapper{tables: newTableSet(s, known), fixed: constants{stamp: stamp}}
 	m.rejects = rejects{stream: s.Name, rules: m.tables.rules}

@@ -69,9 +69,9 @@ func (m *Mapper) page(p span) (taken int, err error) {
 }
 
 // record reads the record at the position begin into the next row, or rejects it. If the record must wait for the next
-// batch, read.capacity.full is set, and the first result is this position. Otherwise it is the position after the
-// record or, if the JSON is invalid, the position of the error. The parameter long is true if the page is longer than
-// maxRecord. A record longer than maxRecord is then rejected before it fills the buffers.
+// batch, read.capacity.full is set, and the first result is begin. Otherwise it is the position after the record or, if
+// the JSON is invalid, the position of the error. The last argument says whether the page is longer than maxRecord.
+// Then a record longer than maxRecord is rejected before it fills the buffers.
 func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	r, root, key := &m.read, m.tables.root, &m.tables.key
 	row := root.rows

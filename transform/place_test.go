@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// A member is an array of objects in one record and an object in another record. The child rows are in two tables,
-// whichever record comes first.
+// The member items is an array of objects in one record, and an object in another record. In both records, it has a
+// list of taxes. The taxes of the two records are stored in two different tables, whichever record comes first.
 func TestListOrObject(t *testing.T) {
 	many := `{"id":1,"items":[{"n":1,"taxes":[{"v":1}]}]}`
 	one := `{"id":2,"items":{"n":2,"taxes":[{"v":2}]}}`

@@ -87,7 +87,7 @@ func (r *reader) overflows() bool {
 }
 
 // specialValue reads the value of a special field: a volatile field, or one with a rule. Such a field is not hashed as
-// received. The parameter begin is the position of the member, and i is the position of its value.
+// received. The member is at the position begin, and its value is at i.
 func (r *reader) specialValue(f *field, begin, i, row int) (end int) {
 	if f.void {
 		end, _ = jsonscan.Empty(r.b, i, maxDepth)

@@ -81,7 +81,7 @@ func (w *work) rekey(t *openBatch, keys *vector) {
 	t.put(i, gather(keys, t.rootRow))
 }
 
-// join adds a hash to s. The parameter spelled is this hash as text, in the form that write() produces.
+// join adds a hash to s. The hash is given as text, in the form that write() produces.
 func (s *sum) join(spelled []byte) {
 	var v uint64
 	for i := range 10 {

@@ -29,8 +29,8 @@ const (
 	notText   = `; kept with \xNN for bytes that are not UTF-8` + lost
 )
 
-// HasWholeRecord reports whether the reject of a whole record has the original record. The parameter reason is the
-// reason of the reject. Such a record may be stored if it is appended to a mapper again.
+// HasWholeRecord reports whether the reject of a whole record has the original record. It derives this from the reason
+// of the reject. An original record may be stored if it is appended to a mapper again.
 func HasWholeRecord(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
 // Codes that functions return in the place of a position, if they refuse a value. Mapper.record then determines whether

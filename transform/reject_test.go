@@ -19,7 +19,7 @@ func TestRejects(t *testing.T) {
 	}{
 		{"duplicate name", keyedStream, `[{"id":1,"a":1,"a":2}]`,
 			Reject{Key: "1", Pointer: "/a", Wanted: "one value", Raw: `1, 2`, Reason: reasons[refuseDuplicate]}},
-		{"duplicate name below", keyedStream, `[{"id":1,"a":[{"b":1,"c":[1],"c":{}}]}]`,
+		{"duplicate name in a nested object", keyedStream, `[{"id":1,"a":[{"b":1,"c":[1],"c":{}}]}]`,
 			Reject{Key: "1", Pointer: "/a/0/c", Wanted: "one value", Raw: `[1], {}`, Reason: reasons[refuseDuplicate]}},
 		{"duplicate key", keyedStream, `[{"id":1,"id":2}]`,
 			Reject{Key: "1", Wanted: "record", Raw: `{"id":1,"id":2}`, Reason: reasons[refuseDuplicate], Record: true}},

@@ -127,9 +127,9 @@ func (k *fieldRule) hides() bool { return k != nil && (k.Drop || k.Masked()) }
 // Invariant 8
 func (k *fieldRule) verbatim() bool { return k != nil && k.text != nil }
 
-// rule prepares a column for its rule. A dropped column has no type, so no batch contains it. A verbatim column
-// becomes text with its first value. This also applies if the destination has a narrower type from before the rule.
-// Only a list of texts or JSON keeps its type.
+// rule prepares a column for its rule. A dropped column has no type, so no batch contains it. A verbatim column becomes
+// text with its first value, even if the column in the destination has a narrower type, because it is older than the
+// rule. Only a list of texts or JSON keeps its type.
 func (c *column) rule(k *fieldRule) {
 	switch {
 	case k.Drop && !k.needed:

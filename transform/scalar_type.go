@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
-// typeOf returns the narrowest type that holds t. The parameter declared is the type that the stream declares for the
-// column, or nil. The result depends only on these two, so the order of values does not matter. // Invariant 8
+// typeOf returns the narrowest type that holds t. The first argument is the type that the stream declares for the
+// column, or nil. The result depends only on the arguments, so the order of values does not matter. // Invariant 8
 func typeOf(declared arrow.DataType, t *jsonscan.Token) arrow.DataType {
 	switch t.Kind {
 	case 't', 'f':

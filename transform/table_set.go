@@ -111,7 +111,7 @@ func (s *tableSet) newTable(name, path string, parent *table) *table {
 }
 
 // stillNamed reports whether f is the current column of its field. If a field was renamed, the destination may have two
-// columns for it. The parameter other is the column that was found before f.
+// columns for it. The last argument is the column of the field that was found before f, or the zero value.
 func (s *tableSet) stillNamed(pointer string, f, other arrow.Field) bool {
 	name := s.rules.renamed(pointer)
 	if name == "" {
@@ -120,8 +120,8 @@ func (s *tableSet) stillNamed(pointer string, f, other arrow.Field) bool {
 	return other.Name == "" || f.Name == name
 }
 
-// child returns the table for the objects of an array. The parameter within is the JSON pointer from a row of parent to
-// the array.
+// child returns the table for the objects of an array. The second argument is the JSON pointer from a row of the parent
+// to the array.
 //
 // A member such as /items may be an array of objects in one record and an object in another record. In an array inside
 // it, such as /items/taxes, the rows then have different parents: rows of items in the first case, and the row of the
@@ -145,7 +145,7 @@ func (s *tableSet) child(parent *table, within string, depth, level int) *table 
 }
 
 // taken reports whether a table of the other kind already has this path. There are two kinds: children of the root
-// table, and children of child tables. The parameter deep is true for the second kind.
+// table, and children of child tables. The last argument is true if the path is needed for a table of the second kind.
 func (s *tableSet) taken(path string, deep bool) (taken bool) {
 	s.root.each(func(t *table) {
 		taken = taken || t.place == path && (t.level > 1) != deep

@@ -22,8 +22,8 @@ const (
 )
 
 type meter interface {
-	// take reports whether a request at the time now is accepted. The result left is how many further requests would be
-	// accepted at that time. The result reset is the time until one more would be accepted.
+	// take reports whether a request at the time now is accepted. It also returns how many further requests would be
+	// accepted at that time, and how long it takes until one more would be accepted.
 	take(now time.Duration, r Rate) (ok bool, left int, reset time.Duration)
 }
 

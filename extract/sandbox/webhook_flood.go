@@ -75,7 +75,7 @@ func (f *Flood) check() error {
 	}
 	f.Count = cmp.Or(f.Count, int(float64(f.Rate)*time.Duration(f.For).Seconds()))
 	if f.Count == 0 {
-		return errors.New("flood: want count, or rate and for")
+		return errors.New("flood: set count, or both rate and for")
 	}
 	return nil
 }

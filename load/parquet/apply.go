@@ -54,8 +54,8 @@ func (x *tx) start(ctx context.Context) error {
 	return nil
 }
 
-// prepare opens the next generation. It also removes outdated files and checks that files exist. If it is expensive to
-// list files, only the first transaction of a run removes and checks files.
+// prepare opens the next generation. It also removes outdated files, and checks that the files in use exist. If it is
+// expensive to list files, only the first transaction of a run does this.
 func (x *tx) prepare(ctx context.Context) error {
 	f := x.folder
 	known := f.store.costly() && f.checkedRun == x.spec.Run

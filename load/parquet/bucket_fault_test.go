@@ -76,8 +76,8 @@ func testBucketFaults(t *testing.T, s *store) {
 		}
 	}
 	for name, fault := range map[string]func(w http.ResponseWriter, r *http.Request, serve func(http.ResponseWriter)){
-		"cut before": func(w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) { cut(w) },
-		"cut after": func(w http.ResponseWriter, _ *http.Request, serve func(http.ResponseWriter)) {
+		"cut before serving": func(w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) { cut(w) },
+		"cut after serving": func(w http.ResponseWriter, _ *http.Request, serve func(http.ResponseWriter)) {
 			serve(httptest.NewRecorder())
 			cut(w)
 		},

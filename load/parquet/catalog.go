@@ -41,7 +41,7 @@ type Catalog interface {
 	Foreign(ctx context.Context, stream, source string, t TableFiles) (diff []string, err error)
 
 	// Named returns the names of files that must be kept. These are the files that the catalog has written for the stream,
-	// if readers may still use them. They are also the data files of snapshots that other programs have tagged. The keys
+	// if readers may still use them. Data files of snapshots that other programs have tagged are included too. The keys
 	// of the map are the folders of the tables.
 	Named(ctx context.Context, stream string) (map[string]Names, error)
 
@@ -86,7 +86,7 @@ type Commit struct {
 	Sequence   int64             // number of this commit, from 1; the names of the files that it writes begin with this number
 	Manifest   string            // name of the file that lists the stream's tables and files
 	Properties map[string]string // properties that people can read, such as the cursor and the run
-	Tables     []TableFiles      // all tables of the stream, the head table last
+	Tables     []TableFiles      // all tables of the stream; the last one is the table of [HeadTable]
 	Dropped    []string          // tables that the stream no longer has
 	Kept       []int64           // sequence numbers of earlier commits whose tables can still be read, ascending
 
@@ -125,11 +125,11 @@ type TableFiles struct {
 	Months      bool   // partitioned by months, not by days
 
 	// Reset reports that earlier snapshots of the table cannot be kept, because files of several sources were replaced
-	// or removed. Columns then has the types that all sources have now.
+	// or removed. The types in Columns are then the types for all sources.
 	Reset bool
 
 	// Restore makes the commit undo what other programs have changed in the table. If the table is not shared, Added then
-	// has all of its files.
+	// lists all files of the table.
 	Restore bool
 
 	Added, Removed []DataFile

@@ -75,8 +75,8 @@ func (d *tableGeneration) others() []string {
 	return sorted(d.otherCommits)
 }
 
-// commitAfter stores the manifest m and returns a commit for it. If the function moved is not nil, commitAfter calls
-// this function before it stores m. If another commit came first, the function may change m so that m follows that
+// commitAfter stores the manifest m and returns a commit for it. The last argument is a function, or nil. commitAfter
+// calls the function before it stores m. If another commit came first, the function may change m so that m follows that
 // commit. If m does not follow the last commit, commitAfter returns [state.ErrMoved].
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.store, m.dir = d.tables, d.store.key
@@ -101,8 +101,8 @@ func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved fu
 }
 
 // rebase makes m follow the generation base instead of m's parent. It does so only if all commits in between were
-// made by other sources to widen columns of this source. Such commits keep the rows, and [tx.agree] widens the
-// columns of m again. Otherwise rebase changes nothing and returns false.
+// made by other sources to widen columns of this source. Such commits keep the rows, and [tx.agree] widens the columns
+// of m in the same way. Otherwise rebase changes nothing and returns false.
 //
 // The files of m keep the sequence number in their names. If this number is not above that of the oldest kept
 // generation, tidy could remove the files. So rebase returns false in that case too.
@@ -155,8 +155,8 @@ func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error 
 	return d.store.bucket.Write(ctx, m.name, append(text, '\n'))
 }
 
-// resolve is called after a commit has returned the error cause. It finds out whether the commit took effect and only
-// the answer was lost.
+// resolve is called after a commit has failed. The parameter cause is the error of the commit. Perhaps the commit took
+// effect, and only the answer was lost. resolve finds out whether that is so.
 // Invariant 13
 func (d *tableGeneration) resolve(ctx context.Context, m *manifest, cause error) error {
 	if _, ok := errors.AsType[*Disagreement](cause); ok || errors.Is(cause, ErrConcurrentSource) {

@@ -27,7 +27,8 @@ type rowAt struct {
 	row     int
 }
 
-// logInserts logs the rows that are inserted. It leaves out versions that replace an earlier row.
+// logInserts logs the rows that are inserted. It leaves out rows that replace an earlier row, and new versions of a
+// row.
 func (m *merge) logInserts(f *family, plots []*segmentPlan) error {
 	if !m.spec.Log || load.IsInternal(f.t.Name) {
 		return nil

@@ -14,8 +14,8 @@ import (
 )
 
 // evolves reports whether readers can use the existing files with the table's new columns, without a rewrite. That is
-// so if the columns have field IDs, and the plan only adds columns, or digits to decimals. A column that a file does
-// not have is read as null.
+// so if the columns have field IDs, and the plan only adds columns or gives decimals more digits. A column that a file
+// does not have is read as null.
 func (t *table) evolves(p load.Plan) bool {
 	if t.Numbered == 0 || p.ChangesMode() {
 		return false

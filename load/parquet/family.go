@@ -15,7 +15,7 @@ type merge struct {
 	out  *load.Outcome
 }
 
-// family is a root table with its child tables, their staged rows, and the edits to existing rows that result.
+// family is a root table with its child tables, their staged rows, and the edits that these cause in existing rows.
 type family struct {
 	t        *table
 	staged   *staged

@@ -74,8 +74,11 @@ func appendCell(dst []byte, c arrow.Array, i int) []byte {
 }
 
 // links returns the fingerprints of all links that child rows of the records may have, and for each fingerprint the
-// index of its record. If the key is one column, a link is the key's value. Otherwise it is the JSON array of the key's
-// values. Such an array may have been written in several forms: see [spellings].
+// index of its record.
+//
+// A link is the value by which a child row refers to its record. If the key is one column, the link is the key's value.
+// Otherwise it is the JSON array of the key's values. Such an array may have been written in several forms: see
+// [spellings].
 func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows int) (prints []fingerprint, records []int32) {
 	if len(keys) == 1 {
 		wide := values.Cast(keys[0], types[0], schemas.Join(types[0], link))

@@ -17,8 +17,8 @@ import (
 
 // keyCache caches the keys of a stream's rows, in one list per file. So a pass of many transactions reads the key
 // columns of each file only once. If the long lists in memory have more than recentRows rows, the oldest lists are
-// evicted, because most passes visit the files in order. If an evicted list is needed again, it is kept in the scratch
-// file from then on. Invariant 6
+// evicted, because most passes visit the files in order. If an evicted list is needed again, it is kept in a temporary
+// file from then on: see [scratch]. Invariant 6
 type keyCache struct {
 	lists   map[string]*keylist
 	recent  []string
@@ -80,8 +80,8 @@ func (k *keyCache) of(ctx context.Context, t *table, f *file) (*keylist, error) 
 	return k.keep(f, words)
 }
 
-// markAt returns the mark of row i. The slice b has the hash column and the column that is null in current rows, if the
-// table has these columns.
+// markAt returns the mark of row i. The first column in b is the hash, and the second is the column that is null in
+// current rows. A column that the table does not have is missing in b.
 func markAt(b []arrow.Array, i int) uint64 {
 	if len(b) == 0 {
 		return 0

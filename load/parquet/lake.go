@@ -200,7 +200,8 @@ type cleaner interface {
 	clean(ctx context.Context, m *manifest) error
 }
 
-// tidy removes leftovers of streams. It skips shared streams, and streams to which another process is committing.
+// tidy removes what interrupted commits have left in the folders of streams. It skips shared streams, and streams to
+// which another process is committing.
 func (l *Lake) tidy(ctx context.Context) error {
 	folders, err := l.folders(ctx)
 	if err != nil {

@@ -93,8 +93,8 @@ func numbered(f arrow.Field, n int) arrow.Field {
 // add a column at the same time, both then give it the same ID.
 const byName = -1
 
-// numbersByName is the limit of field IDs by name. Other engines assign IDs above the table's highest ID, so the
-// numbers above the limit are left to them.
+// numbersByName is the limit of the field IDs that are derived from names. Other engines assign IDs above the table's
+// highest ID, so the numbers above the limit are left to them.
 const numbersByName = 1 << 30
 
 func (t *table) numberByName() {

@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// pass has a bit for each row that the pass has seen. A row is seen if the pass has written it or found it unchanged.
+// pass records which rows one pass over the stream has seen, with one bit for each row. A row is seen if the pass has
+// written it or found it unchanged.
 type pass struct {
 	run         string
 	bits        map[int64]bitset

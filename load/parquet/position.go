@@ -15,9 +15,9 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// position is the cursor of a stream whose last commits have changed only the cursor. It is stored beside the link,
-// and is valid only for the generation that it names. So no reader ever sees the cursor together with rows of another
-// generation. Invariant 2
+// position stores the cursor of a stream if its last commits have changed only the cursor. It is a file beside the link
+// to the current generation, and is valid only for the generation that it names. So no reader ever sees the cursor
+// together with rows of another generation. Invariant 2
 type position struct {
 	Of     generation `json:"of"`
 	Moves  int64      `json:"moves"`

@@ -72,7 +72,7 @@ func (h *batchIndex) find(hi, lo uint64) int32 {
 	return h.slots[h.slot(fingerprint{Hi: hi, Lo: lo})] - 1
 }
 
-// dedupe keeps only the row with the highest ordinal among rows with the same key.
+// dedupe keeps only the last of several rows with the same key: the row with the highest ordinal.
 func (h *batchIndex) dedupe() (dropped int64) {
 	n := 0
 	for i := range h.rows {

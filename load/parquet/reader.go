@@ -20,9 +20,9 @@ const (
 	readBytes = 16 << 20 // approximate size of the rows that are read at once
 )
 
-// read calls visit with batches of rows, in order. The parameter first is the index of a batch's first row. The batches
-// have the named columns in the given order; if columns is nil, all columns. The function visit must not use a batch
-// after it has returned.
+// read calls visit with batches of rows, in order. The first argument of visit is the index of the batch's first row,
+// and the last one is the number of rows. The batches have the named columns in the given order; if columns is nil, all
+// columns. The function visit must not use a batch after it has returned.
 func (f *file) read(ctx context.Context, t *table, columns []string, visit func(first int64, b []arrow.Array, rows int) error) error {
 	if f.Rows == 0 {
 		return nil

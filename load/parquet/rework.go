@@ -151,8 +151,8 @@ func (p *patch) apply(ctx context.Context, first int64, columns []arrow.Array, r
 	return p.stamp(out, first, edits, order.place), len(order.rows), nil
 }
 
-// order says where each row of an edited batch comes from. In rows, an index below n is a row of the old batch. An
-// index from n on is a staged row; the staged rows are grouped by their batch.
+// order says where each row of an edited batch comes from. The field rows has an index for each of these rows. An index
+// below n is a row of the old batch. An index from n on is a staged row; the staged rows are grouped by their batch.
 type order struct {
 	n       int
 	rows    []int32

@@ -104,8 +104,8 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	return err
 }
 
-// resolve is called after a commit has returned the error cause. It finds out whether the commit took effect. The last
-// ID in the stored manifest is the ID of the commit that stored it.
+// resolve is called after a commit has failed, and finds out whether the commit took effect nevertheless. The parameter
+// cause is the error of the commit. The last ID in the stored manifest is the ID of the commit that stored it.
 func (d *bucketGeneration) resolve(ctx context.Context, m *manifest, id string, cause error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), objects.Patience)
 	defer cancel()

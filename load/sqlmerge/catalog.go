@@ -251,8 +251,8 @@ func (c *catalog) typesOf(t schemas.Table) map[string]string {
 	return types
 }
 
-// checkSafe returns an error if it is unsafe to write to one of the named tables, or to a table that penstock made in
-// their families. Invariant 16
+// checkSafe returns an error if it is unsafe to write to one of the named tables, or to one of those tables of their
+// families that penstock made. Invariant 16
 func (c *catalog) checkSafe(names []string) error {
 	for name, o := range c.live {
 		_, made := c.made[name]
@@ -283,7 +283,7 @@ func (c *catalog) usable(name string) error {
 	return nil
 }
 
-// accept returns the changes to record, so that the named table is accepted as it is.
+// accept returns the changes that must be recorded to accept the named table as it is.
 func (c *catalog) accept(name string) ([]load.Change, error) {
 	live := c.live[name]
 	if live == nil {
@@ -297,8 +297,8 @@ func (c *catalog) accept(name string) ([]load.Change, error) {
 }
 
 // adopt plans to take over a table that penstock made and whose recorded changes are lost. If the stream's mode is
-// History and the table has no versions, it is taken over with mode Merge, and changes to History afterwards. If the
-// table should have a primary key and has none, it is taken over with mode Append.
+// History and the table has no versions, the table is taken over with mode Merge, and its mode is changed to History
+// afterwards. If the table should have a primary key and has none, it is taken over with mode Append.
 func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	o := c.live[want.Name]
 	if _, known := c.made[want.Name]; known || o == nil || !o.isTable() {

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// EachRow calls the function row with each row of a result.
+// EachRow passes each row of a result to the function row().
 func EachRow(rows *sql.Rows, row func([]driver.Value) error) (err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	names, err := rows.Columns()
@@ -46,7 +46,7 @@ func EachRow(rows *sql.Rows, row func([]driver.Value) error) (err error) {
 // batchRows is the number of rows in a batch of a result.
 const batchRows = 4096
 
-// StreamRows implements [Reader].Stream: it calls the function visit with batches of a result. The batches have the
+// StreamRows implements [Reader].Stream: it passes batches of a result to the function visit. The batches have the
 // given columns.
 func StreamRows(rows *sql.Rows, columns *arrow.Schema, visit func(arrow.RecordBatch) error) error {
 	w := newBatches(columns, visit)
@@ -100,7 +100,7 @@ func (w *batches) pass() error {
 	return w.visit(b)
 }
 
-// Results calls the function visit with batches of the result of a user's query. The function typeOf returns the type
+// Results passes batches of the result of a user's query to the function visit. The function typeOf returns the type
 // of a column. If it returns false, the values in the first batch determine the type.
 func Results(rows *sql.Rows, typeOf func(*sql.ColumnType) (arrow.DataType, bool), visit func(arrow.RecordBatch) error) error {
 	declared, err := rows.ColumnTypes()

@@ -102,12 +102,12 @@ type Backend interface {
 
 // Reader reads from the database. It is used by one goroutine at a time.
 type Reader interface {
-	// Query calls the function row with each row of the result. Whole numbers are int64. A sum of them may have another
+	// Query passes each row of the result to the function row(). Whole numbers are int64. A sum of them may have another
 	// type, which fmt.Sprint writes as digits. The function must not keep its argument.
 	Query(ctx context.Context, query string, row func([]driver.Value) error) error
 
-	// Stream calls the function each with the batches of the result, which have the given columns. A batch is valid until
-	// the call returns.
+	// Stream passes the batches of the result, which have the given columns, to the function each(). A batch is valid
+	// until that function returns.
 	Stream(ctx context.Context, query string, columns *arrow.Schema, each func(arrow.RecordBatch) error) error
 
 	// Objects returns the tables and views with the given names, and those whose names begin with one of them and "__". It
@@ -137,8 +137,8 @@ type Session interface {
 	// Affect runs a statement and returns the number of rows that it changed.
 	Affect(ctx context.Context, query string) (int64, error)
 
-	// Stage calls the function use with a FROM item for staged rows. The item has the named columns, with their types in
-	// the given schema. It can be read only once, and only as a whole.
+	// Stage passes a FROM item for staged rows to the function use(). The item has the named columns, with their types
+	// in the given schema. It can be read only once, and only as a whole.
 	Stage(ctx context.Context, s *load.Staged, columns *arrow.Schema, names []string, use func(from string) error) error
 
 	// Insert appends staged rows to a table.
@@ -181,7 +181,7 @@ type Keyed interface {
 	Try(ctx context.Context, f func() error) (bool, error)
 
 	// Upsert inserts staged rows, in place of rows with the same key. If several staged rows have the same key, the last
-	// one stays. The parameter rows is the number of rows that must be written; a negative number means any.
+	// one stays. The last argument is the number of rows that must be written; a negative number means any.
 	Upsert(ctx context.Context, i Insertion, rows int64) error
 }
 

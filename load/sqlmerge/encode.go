@@ -83,7 +83,7 @@ func StageRows(ctx context.Context, s RowSession, d Dialect, rows StagedRows, op
 	return s.Exec(ctx, "DROP TABLE "+place)
 }
 
-// Each calls the function row with the values of each row, in the order of the names. A value is nil, bool, int64,
+// Each passes the values of each row to the function row(), in the order of the names. A value is nil, bool, int64,
 // float64 or string. The function must not keep its argument.
 func (s StagedRows) Each(ctx context.Context, row func(values []any) error) error {
 	values := make([]any, len(s.Names))

@@ -35,8 +35,10 @@ func (all targets) rootOf(name string) *target {
 }
 
 // links returns a query whose column l has the links of the given parent records. It also returns an expression for the
-// link of a row t of the child table c. The parameter records is a FROM item for the parent records, with the key
-// columns k0, k1…. The query also has the columns in extra. If the key is one column, the link is the key itself.
+// link of a row t of the child table c. The last argument is a FROM item for the parent records, with the key columns
+// k0, k1…. The query also has the columns in extra.
+//
+// A link is the value by which a child row refers to its record. If the key is one column, the link is the key itself.
 // Otherwise it is the JSON array of the key's values. If a type of the key was widened, older links keep the format of
 // the old type.
 func (t *target) links(c *target, extra, records string) (query, link string) {

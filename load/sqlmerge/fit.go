@@ -173,10 +173,9 @@ func (f *fitting) repairFamily(t *target) error {
 	return nil
 }
 
-// clearHashes clears the hashes of records, so that the next pass writes these records again. The parameter where is a
-// condition for rows of the named table. The hash of a record is cleared if the record has a row in this table that
-// meets the condition. If the parameter is "", any row is enough. In History, only current rows are compared with what
-// arrives, so only their hashes are cleared.
+// clearHashes clears the hashes of records, so that the next pass writes these records again. The hash of a record is
+// cleared if the record has a row in the named table that meets the condition in where. If the condition is "", every
+// row meets it. In History, only current rows are compared with what arrives, so only their hashes are cleared.
 func (f *fitting) clearHashes(table, where string) error {
 	t := f.tables.rootOf(table)
 	if t == nil || !t.has(schemas.ColHash) {

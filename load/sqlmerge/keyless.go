@@ -25,7 +25,7 @@ func (m *merge) createKeptRows() error {
 	return m.sql.CreateTemp(m.sql.ctx, keptRows, "(h "+m.in.Type(schemas.Text)+", n "+m.in.Type(schemas.Int64)+")")
 }
 
-// keptByHash returns a query for the number of kept rows of each hash.
+// keptByHash returns a query for the number of kept rows with each hash.
 func (in *scope) keptByHash() string {
 	return "SELECT h, sum(n) AS n FROM " + in.Temp(keptRows) + " GROUP BY h"
 }
@@ -35,8 +35,8 @@ func (t *target) countByHash() string {
 	return fmt.Sprintf("SELECT t.%s AS h, count(*) AS n FROM %s%s GROUP BY 1", schemas.ColHash, t.rows(), t.open("t."))
 }
 
-// keyless compares the number of rows of each hash. If the pass has more rows of a hash than the table, keyless appends
-// the additional rows.
+// keyless compares, for each hash, the number of rows in the pass with the number of rows in the table. If the pass has
+// more, keyless appends the additional rows.
 func (m *merge) keyless(t *target) error {
 	if err := m.sql.step("stage"); err != nil {
 		return err
@@ -69,8 +69,8 @@ func (m *merge) keyless(t *target) error {
 	return m.insertFamily(t, n)
 }
 
-// sweepKeyless counts the surplus rows: if the table has more rows of a hash than the pass, the difference is surplus.
-// If s.Delete is set, it deletes them.
+// sweepKeyless counts the surplus rows: if the table has more rows with a hash than the pass, the difference is
+// surplus. If s.Delete is set, it deletes the surplus rows.
 func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	if err := m.createKeptRows(); err != nil {
 		return err
@@ -176,8 +176,9 @@ func trimByCopy(t *target, names []string) []string {
 // Its columns c0, c1… are the given values of the row, h is the hash, n is the number of rows with this hash that stay,
 // and i numbers all rows with this hash. A row is surplus if i is greater than n.
 //
-// Equal root rows may have equal links, because ordinals start again with each pass. The column twin then numbers their
-// child rows, so that the child rows of each root row have a different number.
+// A child row refers to its record by a link, which consists of the record's hash and its number in the pass. So two
+// equal records from different passes may have the same link, and each of their child rows then exists twice. The
+// column twin tells the records apart: it is 1 in the child rows of one record, and 2 in those of the other.
 func rankedSQL(t *target, values []string) string {
 	columns, selected := make([]string, len(values)), make([]string, len(values))
 	for i, value := range values {

@@ -171,8 +171,8 @@ func (m *merge) insertUncompared(t *target) (bool, error) {
 	return done, nil
 }
 
-// compareAndWrite compares staged rows with the table, and writes what is new or changed. The parameter compared has
-// all staged rows, or the keys and hashes of some of them. Rows that are not in it are known to be unchanged.
+// compareAndWrite compares staged rows with the table, and writes what is new or changed. The second argument has all
+// staged rows, or the keys and hashes of some of them. The other staged rows are known to be unchanged.
 func (m *merge) compareAndWrite(t *target, compared *load.Staged) error {
 	again, carried := m.seen.again(t)
 	err := m.sql.Stage(m.sql.ctx, compared, t.Columns, stagedColumns(t), func(from string) error {
@@ -204,7 +204,8 @@ func (m *merge) compareAndWrite(t *target, compared *load.Staged) error {
 	return m.insertFamily(t, n)
 }
 
-// count counts the records of the status table. The parameter staged is the number of rows that were compared.
+// count counts the records of the status table: how many are new, changed and so on. The second argument is the number
+// of rows that were compared.
 func (m *merge) count(t *target, staged int64) (counts, error) {
 	var n counts
 	var records, again, revived, unchangedAgain int64

@@ -68,8 +68,8 @@ type claimed struct {
 	at    position
 }
 
-// ownership holds the owner that a transaction must record for a stream's table (now), and the previous owner (was). If
-// the first is nil, there is nothing to record.
+// ownership has two owners of a stream's table: the field now is the owner that a transaction must record, and the
+// field was is the previous owner. If now is nil, there is nothing to record.
 type ownership struct {
 	table    string
 	now, was *load.Owner

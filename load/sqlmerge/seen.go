@@ -49,7 +49,7 @@ func (s seen) clone() seen {
 func (s *seen) lose() { s.lost, s.carried = true, nil }
 
 // The method keep() keeps the carried keys for the next transaction of the pass, if temporary tables are dropped at the
-// end of this one. The parameter last says that the pass does not need them any more.
+// end of this one. If the parameter last is true, the pass does not need the keys any more.
 func (s *seen) keep(ctx context.Context, session Session, last bool) error {
 	pooled, ok := session.(PooledSession)
 	switch {

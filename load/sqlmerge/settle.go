@@ -14,16 +14,17 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// settling is a settlement that the survey allows, and the positions of its stream.
+// settling is a settlement: the commit of a pass that has changed no rows. It also has the positions of the stream
+// before and after this commit.
 type settling struct {
 	load.Settlement
 	from, to position
 	index    int // index of the settlement in the arguments of Settle
 }
 
-// Settle commits the bookkeeping of many streams in one transaction; see [load.Surveyor]. The parameter retry is a
-// function that calls its argument, and calls it again after a transient error. If the answer to a commit is lost, the
-// commit may have succeeded. The next attempt then finds the new positions. // Invariants 1, 2
+// Settle commits the bookkeeping of many streams in one transaction; see [load.Surveyor]. The function retry() calls
+// its argument, and calls it again after a transient error. If the answer to a commit is lost, the commit may have
+// succeeded. The next attempt then finds the new positions. // Invariants 1, 2
 func (d *Store) Settle(ctx context.Context, all []load.Settlement, retry func(ctx context.Context, f func() error) error) []error {
 	errs := make([]error, len(all))
 	var due []settling

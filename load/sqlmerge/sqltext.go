@@ -137,7 +137,7 @@ func KeyText(d Dialect, expr string, from arrow.DataType) string {
 }
 
 // Spellings returns expressions for the forms that a key's value may have in links. A text that looks like a number or
-// a boolean may have been a number or a boolean before its column was widened. The parameter bare is the condition that
+// a boolean may have been a number or a boolean before its column was widened. The last argument is the condition that
 // the text expr looks like a number or a boolean.
 func Spellings(d Dialect, expr string, t arrow.DataType, bare string) []string {
 	text := KeyText(d, expr, t)
@@ -182,8 +182,7 @@ func rowsSQL(d Dialect, t schemas.Table, source string) string {
 }
 
 // ScalarType returns the type whose values are stored in columns of the type sql. It returns false for JSON and lists.
-// The parameter decimal is the format of a decimal type, with one formatting verb for the precision and one for the
-// scale.
+// The last argument is the format of a decimal type, such as NUMERIC(%d,%d), for the precision and the scale.
 func ScalarType(d Dialect, sql, decimal string) (arrow.DataType, bool) {
 	for _, t := range []arrow.DataType{schemas.Bool, schemas.Int64, schemas.Float64, schemas.Date, schemas.Timestamp, schemas.Text} {
 		if d.Type(t) == sql {

@@ -74,7 +74,7 @@ func winnersSQL(t *target, from string) string {
 }
 
 // statusSQL returns the query for the status table. It reads the staged rows once, and joins them with the keys and
-// hashes in the table and with the carried keys. For the parameters again and carried, see [seen.again].
+// hashes in the table and with the carried keys. Its last two arguments are the results of [seen.again].
 func statusSQL(t *target, from, again, carried string) string {
 	columns := append(keyColumns("s.", t.Key), "s.o", "s.h")
 	if t.Mode == schemas.History {

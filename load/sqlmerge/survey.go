@@ -243,8 +243,7 @@ func (d *Store) current(ctx context.Context, r Reader, c *catalog, streams []loa
 	return nil
 }
 
-// keep runs the given queries as one statement. It adds the rows of each query to the element of the slice all with the
-// same index.
+// keep runs the given queries as one statement. It adds the rows of the query parts[i] to all[i].
 func keep(ctx context.Context, r Reader, parts []string, all []*kept) error {
 	return r.Query(ctx, strings.Join(parts, " UNION ALL "), func(v []driver.Value) error {
 		i, _ := v[0].(int64)
@@ -252,7 +251,7 @@ func keep(ctx context.Context, r Reader, parts []string, all []*kept) error {
 	})
 }
 
-// textsSQL returns the beginning of a query, which ends with FROM. The query selects the number i and the columns as
+// textsSQL returns the beginning of a query, up to the word FROM. The query selects the number i and the columns as
 // texts. Nulls follow, so that the query has the given number of columns.
 func textsSQL(b Backend, i, width int, columns *arrow.Schema) string {
 	values := []string{fmt.Sprint(i)}

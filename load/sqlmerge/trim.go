@@ -104,8 +104,9 @@ func (t *trimmer) trim(ctx context.Context, r load.Retention, whole bool) error 
 	return err
 }
 
-// otherRuns returns the condition that a run does not have the newest certificate of a stream. Such runs stay, however
-// old they are. It returns "" if there are no certificates.
+// otherRuns returns the condition that a run does not have the newest certificate of any stream. Only such runs are
+// removed. A run with a newest certificate stays, however old it is. If there are no certificates, otherRuns returns
+// "".
 func (t *trimmer) otherRuns(ctx context.Context, ours string) (string, error) {
 	live := t.live[load.Certificates.Name]
 	if live == nil {

@@ -150,7 +150,7 @@ func (n *Numeral) Float() (v float64, ok bool) {
 const ShortDigits = 18
 
 // ShortDecimal returns the digits of a plain number as one integer, and how many digits are before and after the point.
-// The result whole is 0 if the value is not a plain number, is negative zero, or has more than ShortDigits digits.
+// All results are 0 if the value is not a plain number, is negative zero, or has more than ShortDigits digits.
 func ShortDecimal(b []byte, i int) (v int64, whole, scale, end int) {
 	negative := b[i] == '-'
 	if negative {

@@ -51,8 +51,8 @@ func Space(b []byte, i int) int {
 	return i
 }
 
-// Text scans a string. The parameter i is the position after the opening quote. The result end is the position after
-// the closing quote, or a code. The result plain is true if the string has no escape sequences.
+// Text scans a string. The parameter i is the position after the opening quote. Text returns the position after the
+// closing quote, or a code. The second result is true if the string has no escape sequences.
 func Text(b []byte, i int) (end int, plain bool) {
 	start, plain := i, true
 	var high uint64

@@ -7,7 +7,7 @@ type Walker struct {
 }
 
 // Value returns the position after the value at i, and its depth: 0 for a scalar, 1 for [7], 2 for [[7]]. If the JSON
-// is invalid, the result end is the position of the error.
+// is invalid, the first result is the position of the error.
 func (w *Walker) Value(b []byte, i int) (end, depth int, ok bool) {
 	w.stack = w.stack[:0]
 	for {
@@ -18,7 +18,7 @@ func (w *Walker) Value(b []byte, i int) (end, depth int, ok bool) {
 			depth = max(depth, len(w.stack))
 			i = Space(b, i+1)
 			if b[i] == '}' && object || b[i] == ']' && !object {
-				break // the method after reads the closing bracket
+				break // the call of after() below reads the closing bracket
 			}
 			if object {
 				if i, ok = w.name(b, i); !ok {
@@ -38,8 +38,9 @@ func (w *Walker) Value(b []byte, i int) (end, depth int, ok bool) {
 	}
 }
 
-// The method after continues at the end of a value, or at the bracket that closes an empty object or array. If the
-// result more is true, another value begins at the position next.
+// The method after() reads what follows a value: closing brackets, or a comma and the name of the next member. It also
+// reads the bracket that closes an empty object or array. If the second result is true, another value begins at the
+// position that after() returns.
 func (w *Walker) after(b []byte, i int) (next int, more, ok bool) {
 	for len(w.stack) > 0 {
 		object := w.stack[len(w.stack)-1]
@@ -62,7 +63,7 @@ func (w *Walker) after(b []byte, i int) (next int, more, ok bool) {
 	return i, false, true
 }
 
-// name scans the name of a member and the colon. The result next is the position of the value.
+// name scans the name of a member and the colon. It returns the position of the value.
 func (w *Walker) name(b []byte, i int) (next int, ok bool) {
 	if b[i] != '"' {
 		return i, false
@@ -77,7 +78,7 @@ func (w *Walker) name(b []byte, i int) (next int, ok bool) {
 	return Space(b, i+1), true
 }
 
-// Scalar returns the position after the scalar at i. If the scalar is invalid, the result end equals i.
+// Scalar returns the position after the scalar at i. If the scalar is invalid, it returns i and false.
 func (w *Walker) Scalar(b []byte, i int) (end int, ok bool) {
 	switch c := b[i]; {
 	case c == '"':

@@ -14,8 +14,8 @@ import (
 type appliers []*execute.Applier
 
 // apply applies the events that are ready, source by source. If a source fails, the others are still applied. Events
-// may request a refresh of streams. The parameter refused lists the streams of an earlier request whose run could not
-// begin: see [serve.Pipeline].
+// may request that streams are read again. Perhaps the run for an earlier request could not begin. The second argument
+// lists the streams of that request: see [serve.Pipeline].
 func (as appliers) apply(ctx context.Context, refused []string) (all serve.Deltas, err error) {
 	var errs []error
 	for _, x := range as {

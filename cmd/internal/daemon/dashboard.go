@@ -75,7 +75,7 @@ func (d *Dashboard) Configure(c *config.Config) {
 	define(d.guard, c, d.closed)
 }
 
-// define passes the tokens of a configuration to a guard. The parameter closed says whether the process started with
+// define passes the tokens of a configuration to a guard. The last argument says whether the process started with
 // tokens.
 func define(guard *access.Guard, c *config.Config, closed bool) {
 	if len(c.Serve.Tokens) == 0 && closed {
@@ -95,7 +95,7 @@ func (d *Dashboard) Mount(to *serve.Daemon) {
 	to.Handlers.Metrics = d.guard.Require(access.Metrics, to.Handlers.Metrics)
 }
 
-// Run keeps the data up to date until ctx ends or the caller calls wait. The function wait also closes the board.
+// Run keeps the data up to date until ctx ends or the caller calls the returned function, which also closes the board.
 func (d *Dashboard) Run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup

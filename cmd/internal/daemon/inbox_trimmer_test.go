@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 )
 
-// trimming is a trimmer that records the argument through of each call.
+// trimming is a trimmer that records, for each call, the number of the last event to remove.
 type trimming struct {
 	through []int64
 	err     error

@@ -51,8 +51,8 @@ func CheckWebhooks(ctx context.Context, o *open.Opener, c *config.Config, source
 		Hint: "`penstock webhooks learn " + source + "` finds it from three deliveries"}}
 }
 
-// keyTerms describes the secrets: their names and when they expire. The result live is the number of secrets that have
-// not expired.
+// keyTerms describes the secrets: their names and when they expire. It also returns the number of secrets that have not
+// expired.
 func keyTerms(keys []signature.Key, now time.Time) (text string, live int) {
 	var all []string
 	for _, k := range keys {

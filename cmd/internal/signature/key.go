@@ -253,8 +253,8 @@ func (e Encoding) appendDecoded(buf []byte, text string) ([]byte, bool) {
 	if e == Base64URL {
 		coding = base64.RawURLEncoding.Strict()
 	}
-	// The decoder ignores line breaks, but the text has none: the function parse has refused headers with characters
-	// that are not printable.
+	// The decoder ignores line breaks, but the text has none, because parse() has refused headers with characters that
+	// are not printable.
 	out, err := coding.AppendDecode(buf, []byte(text))
 	return out, err == nil
 }

@@ -19,7 +19,7 @@ const (
 // dictionary encodes a column. It writes each distinct value once, and then the index of its value for each row. All
 // values are added before the first page is written.
 type dictionary struct {
-	*tools // the slice places has the index of each row's value; null rows are left out
+	*tools // tools.places has the index of each row's value; null rows are left out
 	values int
 	plain  leaf // encodes the distinct values, and knows their bounds
 	taken  int  // number of rows up to the end of the current page; null rows do not count

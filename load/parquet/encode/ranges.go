@@ -25,7 +25,8 @@ const (
 	longBound  = 16  // length of the longest bound for a text, in characters
 )
 
-// Ranges returns the ranges of the columns with a field ID. The map texts has the ranges that [Writer.Texts] returned.
+// Ranges returns the ranges of the columns with a field ID. For some columns of texts, it takes the range from the
+// second argument, which is the result of [Writer.Texts].
 func Ranges(r *pqfile.Reader, texts map[int]Range) ([]Range, error) {
 	var out []Range
 	root := r.MetaData().Schema.Root()

@@ -106,9 +106,9 @@ func (a *Answer) Add(values [][]byte) error {
 	return nil
 }
 
-// decideTypes decides the types of numeric columns with an unknown scale. The parameter whole says whether a.first has
-// all rows of the result. If it has, and if all values fit, the column becomes a decimal with the greatest scale.
-// Otherwise the column becomes text, which can hold any number.
+// decideTypes decides the types of numeric columns with an unknown scale. Its argument says whether a.first has all
+// rows of the result. If so, and if all values fit, the column becomes a decimal with the greatest scale. Otherwise the
+// column becomes text, which can hold any number.
 func (a *Answer) decideTypes(whole bool) error {
 	for _, i := range a.undecided {
 		scale, digits := int32(0), int32(0)

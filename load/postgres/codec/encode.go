@@ -18,8 +18,7 @@ import (
 // payload appends the binary form of a non-null value, without its length.
 type payload func(b []byte, row int) []byte
 
-// valueNote is called for a value that a column cannot store unchanged. The argument reason also says what is stored
-// instead.
+// valueNote is called for a value that a column cannot store unchanged. The reason also says what is stored instead.
 // Invariant 11
 type valueNote func(row int, raw, reason string)
 
@@ -56,8 +55,8 @@ func (f format) reportValue(row int, raw, reason string) {
 	}
 }
 
-// encoderFor returns an encoder that casts the values of the array a to the type in the parameter to. The parameter
-// from is penstock's type of these values. [dialect.Cast] makes the same casts in SQL.
+// encoderFor returns an encoder for the values of the array a. The second argument is penstock's type of these values.
+// The third is the type to which the encoder casts them. [dialect.Cast] makes the same casts in SQL.
 func (f format) encoderFor(a arrow.Array, from, to arrow.DataType) (*encoder, error) {
 	put, err := f.payloadFor(a, from, to)
 	if err != nil {

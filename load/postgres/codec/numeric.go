@@ -60,8 +60,8 @@ func (q quotient) by19() (quotient, uint64) {
 	return quotient{hi, lo}, r
 }
 
-// appendGroups appends digits[first:] in groups of four. It omits groups of zeros at both ends. The parameter point is
-// the index of the first digit after the decimal point.
+// appendGroups appends digits[first:] in groups of four. It omits groups of zeros at both ends. The first digit after
+// the decimal point is digits[point].
 func appendGroups(b []byte, digits []byte, first, point int, sign uint16, scale int32) []byte {
 	weight := (point-first)/4 - 1
 	var groups [(4 + digits128 + 4) / 4]uint16

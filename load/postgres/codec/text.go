@@ -51,9 +51,9 @@ const (
 	mostDigits   = 10000
 )
 
-// fits reports whether a JSON column can hold the document unchanged. The parameter binary is true if the column's type
-// is jsonb. A json column can hold any JSON. A jsonb column cannot hold a zero character, half of a surrogate pair, a
-// duplicate name, a negative zero, or a number beyond the limits. // Invariant 11
+// fits reports whether a JSON column can hold the document unchanged. The second argument is true for a jsonb column,
+// and false for a json column. A json column can hold any JSON. A jsonb column cannot hold a zero character, half of a
+// surrogate pair, a duplicate name, a negative zero, or a number beyond the limits. // Invariant 11
 func fits(doc []byte, binary bool) bool {
 	if plain(doc) {
 		return jsontext.Value(doc).IsValid(jsontext.AllowDuplicateNames(!binary), jsontext.AllowInvalidUTF8(!binary)) && (binary || Storable(doc))
@@ -62,8 +62,7 @@ func fits(doc []byte, binary bool) bool {
 }
 
 // plain is a quick test of a document. If it returns true, the document has no zero character and no negative zero, and
-// is within the limits. Then only its syntax must be checked. If it returns false, the document may still have these
-// properties.
+// is within the limits. Then only its syntax must be checked. If it returns false, all of this may still be true.
 func plain(doc []byte) bool {
 	if len(doc) > mostDigits {
 		return false

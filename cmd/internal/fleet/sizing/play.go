@@ -13,7 +13,7 @@ type unit struct {
 	write          float64 // seconds of the database's cores per request
 	lists          float64
 	rate           float64 // requests a second, now
-	waits          int     // index of the limit
+	waits          int     // index of the limit that the unit waits for
 }
 
 // limits are the limits that a unit may wait for. Sums are always added up in this order, so that equal simulations
@@ -35,7 +35,7 @@ type simulation struct {
 	Costs
 
 	sizes   []float64
-	next    int // number of the next unit; the units of all first parts come first, then those of all second parts
+	next    int // number of the next unit; the first parts of all workspaces come first, then all second parts
 	active  []*unit
 	ofKey   []int     // number of active units of each source
 	perKey  []float64 // requests per second of each source with active units

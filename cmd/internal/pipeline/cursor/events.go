@@ -10,13 +10,14 @@ import (
 )
 
 // Applied says how far a stream's webhook events are applied in one destination. It is stored inside the stream's
-// cursor, so that rows and ordinal are committed together. // Invariants 2, 3
+// cursor, so that it is committed together with the rows. // Invariants 2, 3
 type Applied struct {
-	Through int64     `json:"through"` // every event up to this ordinal is applied, or its record is in Open, or Refresh covers it
-	At      time.Time `json:"at"`      // time of the commit that set Through; no event up to Through was received later
+	// Through is the number of an event. Every event up to it is applied, or its record is in Open, or Refresh covers it.
+	Through int64     `json:"through"`
+	At      time.Time `json:"at"` // time of the commit that set Through; no event up to Through was received later
 	Open    []Record  `json:"open,omitempty"`
 
-	// Refresh is the ordinal of an event after which the whole stream must be read again; 0 if there is none. Only a
+	// Refresh is the number of an event after which the whole stream must be read again; 0 if there is none. Only a
 	// reading that begins after the event counts.
 	Refresh int64 `json:"refresh,omitempty"`
 
@@ -50,7 +51,7 @@ func (p Position) Applied() (a Applied, err error) {
 	return a, nil
 }
 
-// Knows reports whether an event was seen before. An event with a low ordinal is new if it was received after the last
+// Knows reports whether an event was seen before. An event with a low number is new if it was received after the last
 // commit. Then the inbox was lost, and the event comes from a new inbox that counts from the beginning.
 func (a Applied) Knows(ordinal int64, received time.Time) bool {
 	return ordinal <= a.Through && !received.After(a.At)
@@ -66,9 +67,9 @@ func (p Position) WithApplied(a Applied) Position {
 	return p
 }
 
-// AfterPass returns the state of the webhook events after a pass. The parameter begun is their state before the pass.
-// The other parameters describe the pass: whether it read every record, whether it was the first pass that did so, and
-// how many rows it changed.
+// AfterPass returns the state of the webhook events after a pass. The first argument is their state before the pass.
+// The others describe the pass: whether it read every record, whether it was the first pass that did so, and how many
+// rows it changed.
 func (a Applied) AfterPass(begun Applied, all, first bool, changes int64) Applied {
 	if all && a.Refresh <= begun.Refresh {
 		a.Refresh = 0
@@ -94,7 +95,7 @@ func (a *Applied) Drop(key string) {
 
 // Webhooks is the event state of a stream's cursor, for display.
 type Webhooks struct {
-	Through   int64 `json:"through"`             // ordinal up to which events are applied
+	Through   int64 `json:"through"`             // number up to which events are applied
 	Open      int   `json:"open,omitempty"`      // records that will be requested again
 	Refresh   bool  `json:"refresh,omitempty"`   // the whole stream must be read
 	Dead      int64 `json:"dead,omitempty"`      // records that were given up: see _penstock_rejects
@@ -117,8 +118,8 @@ func (a Applied) Webhooks() Webhooks {
 	return Webhooks{Through: a.Through, Open: len(a.Open), Refresh: a.Refresh > 0, Dead: a.Dead, Announced: a.Announced + a.Fresh, Found: a.Found}
 }
 
-// Coverage returns the share of changes that events announced, from 0 to 1. The result ok is false if nothing has
-// changed yet.
+// Coverage returns the share of changes that events announced, from 0 to 1. It returns false if nothing has changed
+// yet.
 func (w Webhooks) Coverage() (share float64, ok bool) {
 	all := w.Announced + w.Found
 	if all == 0 {

@@ -25,7 +25,7 @@ type Position struct {
 
 	Ended   bool  `json:"end,omitempty"`
 	Longest int64 `json:"most,omitempty"`   // records of the longest whole pass; for the stream of runs, the number of finished runs
-	Steady  bool  `json:"steady,omitempty"` // the list again had Longest records, but some of them were new
+	Steady  bool  `json:"steady,omitempty"` // a later whole pass also had Longest records, but some of them were new
 
 	Passes        int64  `json:"turn,omitempty"`  // number of finished passes that found out which rows were missing
 	ParentsUnsure string `json:"doubt,omitempty"` // a pass whose parents must be requested again
@@ -33,7 +33,7 @@ type Position struct {
 	Refuted      Refutation `json:"refuted,omitzero"` // why passes read the whole list of an incremental stream
 	Rules        string     `json:"rules,omitempty"`  // fingerprint of the rules by which the rows were made
 	LastComplete string     `json:"all,omitempty"`    // the last finished pass that read every record; "" if that is Pass
-	TouchedBy    string     `json:"by,omitempty"`     // a later run that committed at the same position, so that the cursor differs
+	TouchedBy    string     `json:"by,omitempty"`     // a later run that committed at this position; so the stored cursor differs from the one before
 	Address      string     `json:"address,omitempty"`
 
 	DoneAt    string `json:"done,omitempty"`      // when a backfill ended

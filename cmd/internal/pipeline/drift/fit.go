@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
-// allFit reports whether each value of a column could also be stored with an earlier type of the column. The parameter
-// t is the type of the column now, and the parameter was is the earlier type.
+// allFit reports whether each value of a column could also be stored with an earlier type of the column. The second
+// argument is the present type of the column, and the third is the earlier type.
 func allFit(values arrow.Array, t, was arrow.DataType) bool {
 	_, isJSON := t.(*schemas.JSONType)
 	for i := range values.Len() {

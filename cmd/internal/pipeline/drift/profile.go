@@ -40,10 +40,10 @@ type Profiler struct {
 
 type columnName struct{ table, column string }
 
-// NewProfiler returns a Profiler. The parameter before is the previous profile; it may be nil. The parameter have
-// contains the tables as they are at the beginning of the pass. Another source that shares a table may have widened a
-// column of it. Then the type of the column says nothing about this source, and the Profiler compares the values
-// themselves with the type in the previous profile.
+// NewProfiler returns a Profiler. Its arguments are the previous profile, which may be nil, and the tables as they are
+// at the beginning of the pass. Another source that shares a table may have widened a column of it. Then the type of
+// the column says nothing about this source, and the Profiler compares the values themselves with the type in the
+// previous profile.
 func NewProfiler(before *Profile, have []schemas.Table) Profiler {
 	f := Profiler{widened: map[columnName]arrow.DataType{}}
 	if before == nil {

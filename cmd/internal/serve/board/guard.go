@@ -108,8 +108,7 @@ func (b *Board) vouched(r *http.Request) bool {
 	if b.sessions.marked(r) {
 		return true
 	}
-	// A browser sends the origin of a request, and a program does not. The function ownPages has checked the origins
-	// that were sent.
+	// A browser sends the origin of a request, and a program does not. ownPages() has checked an origin that was sent.
 	program := r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Cookie") == ""
 	return b.Access.Open() && program && isAPI(r)
 }
