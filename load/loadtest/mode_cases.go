@@ -20,72 +20,72 @@ var keyedStories = []story{
 		steps: []step{{run: 1, rows: "1:ann 2:bob", sweep: true}},
 		want:  each("1:ann@1 2:bob@1", "1:ann@1 2:bob@1", "1:ann@1 2:bob@1", "1:ann@1[1,) 2:bob@1[1,)"),
 	}, {
-		name:  "new, changed, missing, unchanged",
+		name:  "records are new, changed, missing and unchanged",
 		basic: true,
 		steps: []step{{run: 1, rows: "1:ann 2:bob 3:cid", sweep: true}, {run: 2, rows: "1:ann 2:bea 4:dan", sweep: true}},
 		want: each("1:ann@1 2:bea@2 3:cid@1†2 4:dan@2", "1:ann@1 2:bea@2 2:bob@1 3:cid@1 4:dan@2", "1:ann@1 2:bea@2 4:dan@2",
 			"1:ann@1[1,) 2:bea@2[2,) 2:bob@1[1,2) 3:cid@1[1,2†) 4:dan@2[2,)"),
 	}, {
-		name:  "changed, and changed back",
+		name:  "a record is changed, and then changed back",
 		steps: []step{{run: 1, rows: "1:ann", sweep: true}, {run: 2, rows: "1:amy", sweep: true}, {run: 3, rows: "1:ann", sweep: true}},
 		want:  each("1:ann@3", "1:amy@2 1:ann@1 1:ann@3", "1:ann@3", "1:amy@2[2,3) 1:ann@1[1,2) 1:ann@3[3,)"),
 	}, {
-		name:  "key twice in a batch, ordinals out of order",
+		name:  "a key occurs twice in a batch, with ordinals out of order",
 		steps: []step{{run: 1, rows: "1:last#5 1:first#1 1:middle#3 2:one#2 2:one#4", sweep: true}},
 		want:  each("1:last@1 2:one@1", "1:last@1 2:one@1", "1:last@1 2:one@1", "1:last@1[1,) 2:one@1[1,)"),
 	}, {
-		name:  "key twice in a batch, over an older row",
+		name:  "a key occurs twice in a batch, and there is an older row",
 		steps: []step{{run: 1, rows: "1:ann"}, {run: 2, rows: "1:ann#2 1:amy#1 1:art#3"}},
 		want:  each("1:art@2", "1:ann@1 1:art@2", "1:art@2", "1:ann@1[1,2) 1:art@2[2,)"),
 	}, {
-		name:  "key twice in a pass, unchanged",
+		name:  "a key occurs twice in a pass, and is unchanged",
 		steps: []step{{run: 1, rows: "1:ann 2:bob"}, {rows: "1:ann"}, {run: 2, rows: "1:ann 2:bob"}, {rows: "2:bob", sweep: true}},
 		want:  each("1:ann@1 2:bob@1", "1:ann@1 2:bob@1", "1:ann@1 2:bob@1", "1:ann@1[1,) 2:bob@1[1,)"),
 	}, {
-		name:  "key twice in a pass, changed in between",
+		name:  "a key occurs twice in a pass, and is changed in between",
 		steps: []step{{run: 1, rows: "1:ann 2:bob"}, {run: 2, rows: "1:amy 2:bob"}, {rows: "1:art 2:bea", sweep: true}},
 		want:  each("1:art@2 2:bea@2", "1:ann@1 1:art@2 2:bea@2 2:bob@1", "1:art@2 2:bea@2", "1:ann@1[1,2) 1:art@2[2,) 2:bea@2[2,) 2:bob@1[1,2)"),
 	}, {
-		name:  "key twice in a pass, unchanged and then changed; another key is missing",
+		name:  "a key occurs twice in a pass, unchanged and then changed; another key is missing",
 		steps: []step{{run: 1, rows: "1:ann 2:bob"}, {run: 2, rows: "1:ann"}, {rows: "1:amy", sweep: true}},
 		want:  each("1:amy@2 2:bob@1†2", "1:amy@2 1:ann@1 2:bob@1", "1:amy@2", "1:amy@2[2,) 1:ann@1[1,2) 2:bob@1[1,2†)"),
 	}, {
-		name:  "key twice in a pass, new and changed",
+		name:  "a key occurs twice in a pass, new and then changed",
 		steps: []step{{run: 1, rows: "1:ann"}, {rows: "1:amy"}, {rows: "1:art", sweep: true}},
 		want:  each("1:art@1", "1:art@1", "1:art@1", "1:art@1[1,)"),
 	}, {
-		name:  "missing, and back",
+		name:  "a record is missing, and then comes back",
 		steps: []step{{run: 1, rows: "1:ann 2:bob", sweep: true}, {run: 2, rows: "1:ann", sweep: true}, {run: 3, rows: "1:ann 2:bob", sweep: true}},
 		want:  each("1:ann@1 2:bob@3", "1:ann@1 2:bob@1", "1:ann@1 2:bob@3", "1:ann@1[1,) 2:bob@1[1,2†) 2:bob@3[3,)"),
 	}, {
-		name:  "missing, and back with another name",
+		name:  "a record is missing, and then comes back with another name",
 		steps: []step{{run: 1, rows: "1:ann 2:bob", sweep: true}, {run: 2, rows: "1:ann", sweep: true}, {run: 3, rows: "1:ann 2:bea", sweep: true}},
 		want:  each("1:ann@1 2:bea@3", "1:ann@1 2:bea@3 2:bob@1", "1:ann@1 2:bea@3", "1:ann@1[1,) 2:bea@3[3,) 2:bob@1[1,2†)"),
 	}, {
-		name: "missing, back, changed, missing",
+		name: "a record is missing, comes back, is changed, and is missing again",
 		steps: []step{
 			{run: 1, rows: "1:ann", sweep: true}, {run: 2, sweep: true}, {run: 3, rows: "1:ann", sweep: true},
 			{run: 4, rows: "1:amy", sweep: true}, {run: 5, sweep: true},
 		},
 		want: each("1:amy@4†5", "1:amy@4 1:ann@1", "", "1:amy@4[4,5†) 1:ann@1[1,2†) 1:ann@3[3,4)"),
 	}, {
-		name:  "nothing left",
+		name:  "all records are missing",
 		steps: []step{{run: 1, rows: "1:ann 2:bob", sweep: true}, {run: 2, sweep: true}},
 		want:  each("1:ann@1†2 2:bob@1†2", "1:ann@1 2:bob@1", "", "1:ann@1[1,2†) 2:bob@1[1,2†)"),
 	}, {
-		name:  "resumed, and all rows have the run of the pass",
+		name:  "a pass is resumed, and all rows that it had read before were changed",
 		steps: []step{{run: 1, rows: "1:ann 2:bob", sweep: true}, {run: 2, rows: "1:amy"}, {again: true, rows: "2:bob", sweep: true}},
 		want:  each("1:amy@2 2:bob@1", "1:amy@2 1:ann@1 2:bob@1", "1:amy@2 2:bob@1", "1:amy@2[2,) 1:ann@1[1,2) 2:bob@1[1,)"),
 	}, {
-		name:  "resumed, and the new process does not know the unchanged keys",
+		name:  "a pass is resumed, and the new process does not know the unchanged keys",
 		steps: []step{{run: 1, rows: "1:ann 2:bob 3:cid", sweep: true}, {run: 2, rows: "1:ann"}, {again: true, rows: "2:bea", sweep: true}, {run: 3, rows: "1:ann 2:bea 3:cid", sweep: true}},
 		want:  each("1:ann@1 2:bea@2 3:cid@1", "1:ann@1 2:bea@2 2:bob@1 3:cid@1", "1:ann@1 2:bea@2 3:cid@1", "1:ann@1[1,) 2:bea@2[2,) 2:bob@1[1,2) 3:cid@1[1,)"),
 	}, {
-		name:  "resumed, and reads a key again",
+		name:  "a pass is resumed, and reads a key again",
 		steps: []step{{run: 1, rows: "1:ann", sweep: true}, {run: 2, rows: "1:amy"}, {again: true, rows: "1:art", sweep: true}},
 		want:  each("1:art@2", "1:ann@1 1:art@2", "1:art@2", "1:ann@1[1,2) 1:art@2[2,)"),
 	}, {
-		name: "resumed by a later run, and reads a key twice",
+		name: "a pass is resumed by a later run, and reads a key twice",
 		steps: []step{
 			{run: 1, rows: "1:ann", sweep: true}, {run: 2, rows: "2:bob"}, {again: true, as: 3, rows: "1:amy 2:bob"},
 			{as: 3, rows: "1:art", sweep: true}, {run: 4, rows: "1:art 2:bob", sweep: true},
@@ -108,11 +108,11 @@ var keylessStories = []story{
 		steps: []step{{run: 1, rows: "a b a c", sweep: true}, {run: 2, rows: "c a c c d", sweep: true}},
 		want:  each("a c c c d", "a a b c c c d", "a c c c d", "a ) a 2†) b 2†) c ) c ) c ) d )"),
 	}, {
-		name:  "missing, and back",
+		name:  "a row is missing, and then comes back",
 		steps: []step{{run: 1, rows: "a b", sweep: true}, {run: 2, rows: "b", sweep: true}, {run: 3, rows: "b a", sweep: true}},
 		want:  each("a b", "a b", "a b", "a ) a 2†) b )"),
 	}, {
-		name:  "nothing left",
+		name:  "all rows are missing",
 		steps: []step{{run: 1, rows: "a a", sweep: true}, {run: 2, sweep: true}},
 		want:  each("", "a a", "", "a 2†) a 2†)"),
 	},

@@ -137,17 +137,17 @@ func (x *echoed) Rollback() error {
 // sharedNames are the cases that are also run with a second source, which has rows with the same keys and hashes in
 // the same tables.
 var sharedNames = []string{
-	"duplicates in a pass", "composite key", "children follow their parent", "children of a composite key",
-	"tombstone and revival", "sweep over commits", "sweep after resume", "keyless children of equal rows",
-	"modes, applied in parts", "modes change", "rows delivered again", "sweep lists", "sweep of given keys",
-	"log of rows", "log of rows without a key", "views of current rows", "scan", "own tables", "rows of own tables are replaced",
+	"a key occurs twice in a pass", "composite key", "children follow their parent", "children of a composite key",
+	"tombstone and revival", "a sweep after several commits of a pass", "a sweep of a resumed pass", "child rows of equal records without a key",
+	"modes, applied in parts", "modes change", "rows delivered again", "a sweep lists the keys of missing rows", "rows with given keys are deleted",
+	"log of rows", "log of rows without a key", "views of current rows", "scan", "penstock's own tables", "rows of penstock's own tables are replaced",
 	"a cursor that moved and moved back", "lists paged by key", "modes without a key", "columns widen twice", "concurrent streams",
 }
 
 func testShared(t *testing.T, d Driver) {
 	names := sharedNames
 	if testing.Short() {
-		names = []string{"children of a composite key", "sweep of given keys", "scan", "own tables"}
+		names = []string{"children of a composite key", "rows with given keys are deleted", "scan", "penstock's own tables"}
 	}
 	if !sharing(t, d) {
 		t.Skip("tables cannot be shared")

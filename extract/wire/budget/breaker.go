@@ -19,7 +19,7 @@ const (
 
 // How long the gate stays closed, unless the answer requests a longer time.
 var (
-	refusalGate = retry.Policy{First: firstGate * 9 / 8, Longest: longestGate * 9 / 8, Jitter: 1.0 / 9} // whatever the jitter, the waits are at least firstGate, then twice as long, and so on
+	refusalGate = retry.Policy{First: firstGate * 9 / 8, Longest: longestGate * 9 / 8, Jitter: 1.0 / 9} // jitter shortens a wait by a ninth at most, so the waits are at least 1, 2, 4 … times firstGate
 	outageGate  = retry.Policy{First: 2 * time.Second, Longest: longestGate, Jitter: 0.5}
 )
 

@@ -39,8 +39,8 @@ type concurrency struct {
 	now     int           // the newest result of most()
 	size    int           // the result of most() when this round began
 	answers int           // answers in this round
-	full    int           // how many of these answers arrived while about size requests were in flight
-	sum     time.Duration // sum of the times of at most size answers whose requests were sent with this bound
+	full    int           // how many of these answers arrived while about that many requests were in flight
+	sum     time.Duration // sum of the times of those answers whose requests were certainly sent with this bound
 }
 
 // most returns how many requests may be under way at the given rate, in requests per second. The delay is the time from

@@ -133,7 +133,7 @@ func resetAfter(h http.Header, at clock, window time.Duration) (time.Duration, b
 }
 
 // resetDelta reads a reset value that is a time from now. The unit is seconds, unless the value fits into the window
-// only as milliseconds. A number that is too large for a wait is ignored.
+// only as milliseconds: for a window of one second, 734 means 734 ms. A number that is too large for a wait is ignored.
 func resetDelta(n float64, window time.Duration) (time.Duration, bool) {
 	const whole = time.Second // servers round up
 	d := seconds(n)

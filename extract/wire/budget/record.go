@@ -103,7 +103,7 @@ func (r *record) reserve(now, earliest, latest instant) (g grant, nextTry instan
 }
 
 // pace returns the instant of the next request if requests are sent at an even pace. It begins its computation a little
-// earlier than the given instant, by the constant late. In this way, a delayed request can make up for its delay.
+// earlier than the given instant, by the constant late. So after a delay, requests can be a little closer together.
 func (r *record) pace(earliest instant) instant {
 	if r.sent == 0 {
 		return earliest

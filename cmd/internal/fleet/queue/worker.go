@@ -151,9 +151,9 @@ func (j *unitJobs) Work(ctx context.Context, job *river.Job[Job]) error {
 	return again(job, next, err)
 }
 
-// again returns an error that makes River deliver a job again at a time of the database's clock. River uses the clock
-// of this process. If that clock is ahead, the time has already passed, and after an error River would choose another
-// time. A snooze with a negative duration keeps the right time.
+// again returns an error that makes River deliver a job again at a time of the database's clock. River compares this
+// time with the clock of this process. If that clock is ahead, the time may seem to have passed. Then River would
+// choose another time after an ordinary error, but a snooze keeps the time, even with a negative duration.
 func again(job *river.Job[Job], at time.Time, err error) error {
 	wait := time.Until(at)
 	if err == nil || wait <= 0 {

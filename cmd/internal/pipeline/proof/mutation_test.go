@@ -38,7 +38,7 @@ var verdictProperties = []verdictProperty{
 	{"a total on the first page counts, even if the last page states none", func(f *Facts, v Verdict) bool {
 		return f.LastTotal >= 0 || f.FirstTotal < 0 || f.Resumed || int64(f.FirstTotal) == f.Listed()+f.Gaps || v == Contradicted
 	}},
-	{"if the twin has more records, the pass is in doubt", func(f *Facts, v Verdict) bool { return f.Twin == nil || v.Doubtful() }},
+	{"if another stream with the same records has more, the pass is in doubt", func(f *Facts, v Verdict) bool { return f.Twin == nil || v.Doubtful() }},
 	{"if a record is on two pages, the pass is in doubt", func(f *Facts, v Verdict) bool {
 		return f.Duplicates == 0 || f.Pages < 2 || f.OfParents() || f.OfWindows() || v.Doubtful()
 	}},

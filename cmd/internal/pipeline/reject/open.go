@@ -101,7 +101,7 @@ func ReadOpen(ctx context.Context, d load.Destination, pipeline string) (map[str
 type Met struct {
 	all     map[ID]openReject
 	more    int64           // number of lost records that are not in the map
-	watched map[string]bool // plain keys of records with open rejects, in any destination
+	watched map[string]bool // keys of records with open rejects in any destination, in the form of PlainKey
 	stored  map[string]bool
 }
 
