@@ -15,14 +15,14 @@ type ahead[K comparable] struct {
 	s     schemas.Stream
 	fetch fetcher[K]
 
-	// following returns the request after k. The index of k in the queue is i. The result ok is false if that request
-	// is not known yet.
+	// following() returns the request that comes after k. The argument i is the index of k in the queue. If the next
+	// request is not known yet, ok is false.
 	following func(i int, k K) (next K, ok bool)
 
 	// early returns the answer to k if an earlier request has brought it, and nil otherwise. The field may be nil.
 	early func(k K) *answer
 
-	// apart makes requests outside the order of the queue. It may be nil.
+	// apart, if it is not nil, makes requests outside the order of the queue.
 	apart apart[K]
 
 	queue    []*pending[K]
@@ -31,7 +31,7 @@ type ahead[K comparable] struct {
 	wg       sync.WaitGroup
 }
 
-// apart makes requests in advance, in an order that it chooses itself.
+// apart is the interface of code that makes requests in advance, in an order of its own: see segmented.
 type apart[K comparable] interface {
 	// has(k) reports whether k was requested. If it was, pending(k) returns the request. When the answer has arrived,
 	// used(k) reports whether it can be used. If it cannot, k is requested again.
@@ -49,7 +49,7 @@ type pending[K comparable] struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	bytes  int64       // size of the body, counted in Client.inFlight; an estimate until the answer arrives
-	needed atomic.Bool // take waits for this answer
+	needed atomic.Bool // take() waits for this answer
 	shed   bool        // its body is too large to be read in advance
 	apart  bool        // it is a request of ahead.apart
 
@@ -124,9 +124,9 @@ func (q *ahead[K]) fill(ctx context.Context, k K) {
 	q.extend(ctx)
 }
 
-// extend requests the answers that follow the newest request. The governor says how many requests the rate needs. If an
-// answer is late, later answers wait for it in the queue. So the queue may have twice as many requests. The size of the
-// bodies of all streams together is limited too. // Invariant 6
+// extend requests the answers that follow the newest request. The governor says how many requests must be open to use
+// the whole rate limit. If an answer is late, the answers after it wait in the queue. So the queue may hold twice that
+// number of requests. The size of the bodies of all streams together is limited too. // Invariant 6
 func (q *ahead[K]) extend(ctx context.Context) {
 	if q.apart != nil {
 		q.apart.extend(ctx)

@@ -26,7 +26,7 @@ type assembler struct {
 	group   []byte // stream.Context as JSON; it names a member of _context
 	groupOf string
 	scratch []byte
-	members []string // the member that holds each key column; at first the name of the column
+	members []string // for each key column, the member that holds it; until this is known, the name of the column
 }
 
 type batch struct {
@@ -35,7 +35,7 @@ type batch struct {
 	paging.Hashes
 	cuts cuts
 
-	keysOnly bool // keep only the hashes, because the records are only compared with others
+	keysOnly bool // keep only the hashes: the records are not loaded, only compared with another page
 }
 
 // reserve allocates memory for n more hashes. Otherwise append would copy the slices, and need twice the memory.
@@ -142,7 +142,7 @@ func (a *assembler) appendContext(out []byte, d *jsondoc.Doc, p records.Place) [
 	return append(append(out, a.params...), '}')
 }
 
-// identity returns the id of a record as a member, if an object has the records by their ids: for
+// identity returns the id of a record as a member, if the id is the name under which an object holds the record: for
 // {"17":{"name":"Ann"}} it returns "id":17. It returns nil if r itself has an id.
 func (a *assembler) identity(d *jsondoc.Doc, r jsondoc.Value, name []byte) []byte {
 	if name == nil || len(a.stream.Key) != 1 || strings.HasPrefix(a.stream.Key[0], records.ContextKey) || !d.IsObject(r) || a.member(d, r, 0).OK() {

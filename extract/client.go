@@ -39,7 +39,7 @@ type Config struct {
 	// Find looks up a stream that is not selected. A parent that is found in this way is read only for its children.
 	Find func(name string) (schemas.Stream, bool)
 
-	Parallel int    // limit of the parallel requests of one stream; default: as many as its rate and latency need
+	Parallel int    // limit of the parallel requests of one stream; default: as many as it takes to use the rate limit
 	MaxBytes int64  // size of the bodies requested in advance, all streams together; default 64 MiB
 	MaxPages int    // pages of one list; default 100,000
 	Dir      string // folder for the parameters of child streams; default: the system's temporary folder
@@ -184,8 +184,8 @@ func (c *Client) room(s schemas.Stream) (room, most int) {
 	return room, most
 }
 
-// listen returns a channel that receives a value whenever a request in advance has been answered. Then there is room
-// for another request in advance, of any list.
+// listen returns a channel that receives a value whenever a request that was sent in advance has been answered. Then
+// another request may be sent in advance, for any list.
 func (c *Client) listen() chan struct{} {
 	answered := make(chan struct{}, 1)
 	c.mu.Lock()

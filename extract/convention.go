@@ -56,7 +56,7 @@ type Convention struct {
 
 	Open       bool               `json:"open,omitempty"`     // the answers showed too little; a later run probes again
 	Thorough   bool               `json:"thorough,omitempty"` // probed for orders and filters too
-	Located    bool               `json:"located,omitempty"`  // Records is known; "" is the whole body
+	Located    bool               `json:"located,omitempty"`  // Records is known; a Records of "" stands for the whole body
 	Records    string             `json:"records,omitempty"`  // JSON pointer; * stands for every element or value
 	Context    string             `json:"context,omitempty"`  // member of _context for the group that holds the record, such as a stage of a board
 	Key        []string           `json:"key,omitempty"`
@@ -247,7 +247,7 @@ func (c Convention) Fact(about string) (Fact, bool) {
 	return c.Facts[i], true
 }
 
-// quoted returns t as a YAML scalar, in quotes if YAML could read it as anything but text.
+// quoted() returns t as a YAML scalar, in quotes if YAML could read it as anything but text.
 func quoted(t string) string {
 	plain := strings.Trim(t, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/.") == ""
 	switch strings.ToLower(strings.Trim(t, ".")) {

@@ -152,8 +152,9 @@ type recall struct {
 	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by [Config.Now]
 }
 
-// nextRecall returns what this pass stores for the next pass. If this pass has several pages, it may have missed
-// changes before its own edge. So it settles only the edge of the previous pass.
+// nextRecall returns what this pass stores for the next pass. The edge of a pass is the time up to which it has read
+// the changes. A pass with several pages may have missed changes before its own edge. So if pass 2 has several pages,
+// pass 3 begins at the edge of pass 1.
 func (m *passCursor) nextRecall() recall {
 	if m.ClockBack {
 		return recall{By: m.By}

@@ -13,8 +13,8 @@ type drift struct {
 	Drift
 	total   int64
 	fullest int
-	short   int  // pages with fewer records than the fullest page, since the last page with records; not yet counted in Uneven
-	blank   int  // the empty pages in short
+	short   int  // pages that are not full and may be the end: 2 after pages of 10, 7 and 0 records. If records follow, they are added to Uneven
+	blank   int  // how many of the pages in short are empty
 	counted bool // a page was requested by number or offset
 	newest  time.Time
 	notice  string // text that the server printed before the JSON of a page

@@ -16,9 +16,10 @@ import (
 // together, and then takes their answers one by one. It also keeps the answers that show the beginning of the list, so
 // that the pass after it need not read these pages again.
 //
-// A pass takes answers only in the order in which their requests were sent. Once it has sent a request of its own, it
-// takes no more of them. So its answers are in the same order as if it had sent all the requests. Otherwise a list that
-// changes could lose a record between two pages. All methods work on nil, which has no answers.
+// A pass takes kept answers only in the order in which their requests were sent. After the first request that it sends
+// itself, it takes no more kept answers. So each of its pages was requested later than the page before. Otherwise a
+// record of a changing list could be lost between two pages. A nil *earlyAnswers has no answers: probed(), watch(),
+// take() and drop() accept it.
 type earlyAnswers struct {
 	c *Client
 
@@ -26,7 +27,7 @@ type earlyAnswers struct {
 	begun map[string]*pending[string] // by request; the negotiation takes them
 	kept  map[string]*answer          // by request; the pass takes them
 	ended bool                        // no more answers are kept
-	last  time.Time                   // when the request of the last taken answer was sent
+	last  time.Time                   // when the request for the answer that was taken last was sent
 }
 
 // Limits of the kept answers of all streams. // Invariant 6
@@ -76,7 +77,7 @@ func (e *earlyAnswers) begin(ctx context.Context, l *listClient, at paging.Posit
 	}()
 }
 
-// probed returns the answer to a probe that was begun.
+// probed() returns the answer to a probe that was begun.
 func (e *earlyAnswers) probed(l *listClient, at paging.Position) (a *answer, begun bool, err error) {
 	if e == nil {
 		return nil, false, nil
@@ -120,7 +121,8 @@ func (e *earlyAnswers) watch(a *answer, l *listClient, at paging.Position) {
 	}
 }
 
-// keep keeps an answer that the negotiation has released. It keeps the first answer to each request.
+// keep stores an answer that the negotiation has released, and reports whether it is stored. For each request, it
+// stores only the first answer.
 func (e *earlyAnswers) keep(a *answer) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()

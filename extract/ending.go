@@ -38,7 +38,7 @@ func (l *listReader) confirm(ctx context.Context, st *step) error {
 	return nil
 }
 
-// beyond handles a page that repeats the first page or the previous page. Some lists return such a page for every
+// beyond() handles a page that repeats the first page or the previous page. Some lists return such a page for every
 // position after their end. A probe finds out whether the list has ended.
 //
 // In a list with offsets, the probe requests the offset minus one. If the answer is only the last record, the list has

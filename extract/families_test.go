@@ -83,7 +83,7 @@ func families(n int) map[string]http.HandlerFunc {
 			}
 			fmt.Fprint(w, rows(from, from+10, n))
 		},
-		"next page in a header, and filters for unknown parameters": func(w http.ResponseWriter, r *http.Request) {
+		"next page in a header; unknown parameters are filters": func(w http.ResponseWriter, r *http.Request) {
 			for name := range r.URL.Query() {
 				if name != "pageNumber" {
 					fmt.Fprint(w, "[]")

@@ -17,8 +17,8 @@ const (
 	gatherParents = 200
 )
 
-// tuples are the requests of a stream. A tuple is the parameter values of one request. Every iteration yields the
-// tuples in the same order.
+// tuples are the requests of a stream. A tuple consists of the parameter values of one request. Every iteration yields
+// the tuples in the same order.
 type tuples interface {
 	tuples() iter.Seq2[tuple, error]
 	count() int
@@ -186,7 +186,7 @@ func (w *lookahead) fill() error {
 	return nil
 }
 
-// after returns the tuple that follows the tuple with the index i.
+// after() returns the tuple that follows the tuple with the index i.
 func (w *lookahead) after(i int, _ string) (string, bool) {
 	if i+1 >= len(w.ahead) {
 		return "", false
@@ -280,9 +280,9 @@ func (f *fanPass) gather(ctx context.Context, line string, a *answer, yield func
 	return true, nil
 }
 
-// short reports whether the list of one parent is probably incomplete. That is so if its total differs from its number
-// of records, or if the server may have cut it. The server may have cut a list without a total if its length is round
-// and at least likelyLimit. Shorter lists may have a round length by chance.
+// short() reports whether the list of one parent is probably incomplete. That is so if its total differs from its
+// number of records, or if the server may have cut it. The server may have cut a list without a total if its length is
+// round and at least likelyLimit. Shorter lists may have a round length by chance.
 func (l *listReader) short(end *step) bool {
 	n := l.pager.Rows
 	if l.lastTotal >= 0 {
@@ -325,7 +325,7 @@ func (f *fanPass) page(end *End) Page {
 	return out
 }
 
-// end yields the last page. It returns an error if no parent could be read: then the endpoint is at fault, not the
+// end() yields the last page. It returns an error if no parent could be read: then the endpoint is at fault, not the
 // parents.
 func (f *fanPass) end(yield func(Page, error) bool) (more bool, err error) {
 	requested := f.mark.Parents - f.mark.Skipped

@@ -90,7 +90,7 @@ func sniff(body []byte) string {
 }
 
 // mismatch reports whether the declared type contradicts the bytes. An unspecific type never contradicts them. A type
-// that the first bytes cannot distinguish from others does not contradict them either.
+// that cannot be recognized by its first bytes does not contradict them either.
 func mismatch(kind, declared string) bool {
 	const unknown = "application/octet-stream"
 	if declared == "" || declared == unknown || kind == unknown || kind == declared {

@@ -32,7 +32,7 @@ func (n *negotiation) filters(ctx context.Context, st *step) error {
 		}
 	}
 	if len(f.Evidence) == 0 && len(f.Refuted) == 0 {
-		f.Refuted = append(f.Refuted, "no field of records with a key holds the time of the last change")
+		f.Refuted = append(f.Refuted, "the records have no key, or no field with the time of the last change")
 	}
 	return nil
 }

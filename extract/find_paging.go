@@ -60,8 +60,8 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[paging.Position], 
 	return nil
 }
 
-// afterProbes returns how to continue after probes that found no next page. Smaller pages may have shown how the list
-// continues, but they do not show that it ends. In this case, the next page is requested.
+// afterProbes returns how to continue after probes that found no next page. Probes with a smaller page size may have
+// shown how to request the next page, but they cannot show that the list ends. Then the next page is requested.
 func (l *listReader) afterProbes(st *step, shrank bool) paging.Continuation {
 	if l.pager.Computes() {
 		if next, ok := l.pager.Onward(st.at, st.batch.N, l.lastID, st.signals); shrank && ok && st.Rule != RuleTotal {

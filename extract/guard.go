@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// guard stops a list that repeats itself. If the pages have numbers, the list states how many there are, and it has a
-// key, then repeated pages are allowed: the list ends anyway, and the keys show which records came twice. //
+// guard stops a list that repeats itself. A page may be repeated if the pages are numbered, the list states their
+// number, and the records have a key: then the list ends anyway, and the keys show which records came twice.
 // Invariants 14, 15
 func (l *listReader) guard(st *step) error {
 	l.pages++
@@ -70,7 +70,7 @@ func (l *listReader) guard(st *step) error {
 	return nil
 }
 
-// clamped reports whether a page without new records is after the end of the list. The page must not announce more
+// clamped() reports whether a page without new records is after the end of the list. The page must not announce more
 // records. Also, either the page before is short, or this page repeats the first page or the page before.
 func (l *listReader) clamped(st *step) bool {
 	if st.at == l.beyondEnd && st.at != (paging.Position{}) {
@@ -91,7 +91,7 @@ func (l *listReader) clamped(st *step) bool {
 	return again || int64(l.lastN) < l.pager.Step && st.batch.N <= l.lastN
 }
 
-// expired reports whether err may mean that the server has forgotten a cursor.
+// expired() reports whether err may mean that the server has forgotten a cursor.
 func expired(err error) bool {
 	e, ok := errors.AsType[*wire.Error](err)
 	return ok && (e.Status == http.StatusGone || e.Class == wire.Invalid || e.Class == wire.Missing)

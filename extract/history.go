@@ -30,7 +30,7 @@ func historyOf(rows []records.Row, key []string, changed string) history {
 
 func (h history) at(r records.Row) (time.Time, bool) { return records.Moment(r[h.changed], h.unit) }
 
-// complete reports whether all rows have a time of change. A record without one has no place in the order, and a
+// complete() reports whether all rows have a time of change. A record without one has no place in the order, and a
 // filter may always leave it out.
 func (h history) complete(rows []records.Row) bool {
 	return !slices.ContainsFunc(rows, func(r records.Row) bool { _, ok := h.at(r); return !ok })
@@ -61,7 +61,7 @@ func (h history) events(rows []records.Row) []event {
 	return all
 }
 
-// before reports whether e was created before o.
+// before() reports whether e was created before o.
 func (e event) before(o event) bool {
 	switch {
 	case !e.known || !o.known:
@@ -94,8 +94,8 @@ func (h history) evidence(rows []records.Row) (edited, other records.Row) {
 	return nil, nil
 }
 
-// edited returns two records, A and B: A was created before B, and changed after B. It also returns a time between the
-// two changes, as late as the format allows.
+// edited() looks for two records, A and B: A was created before B, and changed after B. It also returns a time between
+// the two changes, as late as the format allows.
 func (h history) edited(rows []records.Row) (edited, other records.Row, bound time.Time) {
 	byChange := h.events(rows)
 	slices.SortStableFunc(byChange, func(a, b event) int { return b.changed.Compare(a.changed) })

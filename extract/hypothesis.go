@@ -23,7 +23,7 @@ const (
 	HypothesisParent = "parent" // parameters select the parent whose records the list shows
 )
 
-// RefutedError is returned by [Client.Pages] if the source ignores parameters that the catalogue has for a stream.
+// RefutedError is returned by [Client.Pages] if the source ignores parameters that the catalogue lists for a stream.
 // [Convention.WithoutRefuted] returns the stream without these parameters.
 type RefutedError struct {
 	Stream     string
@@ -88,8 +88,8 @@ func refute(s schemas.Stream, about, seen string) error {
 	return malformed(s, paging.Position{}, fmt.Errorf("%s; %s under streams, %s in pipelines.yaml", seen, remove, s.Name))
 }
 
-// parameterTest finds out whether the source uses the parameters of a stream. It compares the answers for the first
-// two values. If they are equal, it sends a third request with a value that no object has.
+// parameterTest finds out whether the source uses the parameters of a stream. It compares the answers for the first two
+// values. If they are equal, it sends a third request with a value that does not exist in the source.
 type parameterTest struct {
 	over  bool
 	line  string
@@ -174,8 +174,8 @@ func (f *fanPass) testParameters(ctx context.Context, l *listReader, line string
 		strings.Join(names, " and "), print.records, t.line, line))
 }
 
-// ignoresParameters compares three answers: for the given tuple, for the first tuple, and for values that no object
-// has. It ignores members whose values also differ if the same request is repeated.
+// ignoresParameters compares three answers: for the given tuple, for the first tuple, and for values that do not exist
+// in the source. It ignores members whose values also differ if the same request is repeated.
 func (f *fanPass) ignoresParameters(ctx context.Context, line string, print answerPrint) (bool, error) {
 	differing, same := print.differs(f.test.print)
 	if !same {
@@ -253,7 +253,7 @@ func nonexistent(months bool, line string) string {
 	return string(out)
 }
 
-// testable returns false for parameters in the path, because the server cannot ignore them.
+// testable() returns false for parameters in the path, because the server cannot ignore them.
 func (f *fanPass) testable() bool {
 	if f.windows != nil {
 		return f.s.Months.Set()

@@ -26,7 +26,7 @@ func clock(t *testing.T, answer func(month, year int) string) (*fixture, schemas
 	}, s), s
 }
 
-// Two equal months refute the parameters only if a month without data has the same answer too.
+// Equal answers for two months refute the parameters only if a month without data has the same answer too.
 func TestMonthsCanBeRefuted(t *testing.T) {
 	this := month(time.Now())
 	var answers atomic.Int64

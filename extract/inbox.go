@@ -15,7 +15,7 @@ import (
 
 // EventQueue is a queue of webhook events in the order of their arrival. [state.Inbox] implements it.
 type EventQueue interface {
-	// Events returns the first events of a source after the event with the given ordinal, at most limit.
+	// Events returns the events of a source that follow the event with the given ordinal, at most limit of them.
 	Events(ctx context.Context, source string, after int64, limit int) ([]state.Event, error)
 }
 
@@ -59,7 +59,7 @@ type Delivery struct {
 	Unparsed bool // the body is not a JSON object
 }
 
-// After returns the first events after the event with the given ordinal, at most limit.
+// After returns the events that follow the event with the given ordinal, at most limit of them.
 func (i *Inbox) After(ctx context.Context, after int64, limit int) ([]Delivery, error) {
 	events, err := i.waiting.Events(ctx, i.source, after, limit)
 	if err != nil {

@@ -47,7 +47,7 @@ func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now tim
 		return
 	case prev.By != by:
 		if i.Auto && !prev.Settled.IsZero() && strings.HasPrefix(prev.By, i.Field+" ") {
-			m.Before = prev.Settled.Add(-i.Overlap()) // the probes found another parameter: this whole pass checks the earlier passes
+			m.Before = prev.Settled.Add(-i.Overlap()) // new probes found another parameter: this whole pass shows what earlier passes missed
 		}
 		return
 	}
@@ -100,8 +100,9 @@ func (p *pass) clock(a *answer) {
 }
 
 // observe reports for each record whether it was changed before m.Before. The argument records is a JSON array. The
-// argument a is nil for a page of several answers. The result is nil if m.Before is unknown. In a whole pass, a record
-// without a time counts as changed before, because incremental passes may never find it.
+// argument a is nil for a page that was put together from several answers. The result is nil if m.Before is unknown. In
+// a whole pass, a record without a time counts as changed before m.Before, because incremental passes may never find
+// it.
 func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	m, i := &p.mark, p.s.Incremental
 	if m.By == "" {
@@ -149,8 +150,9 @@ func (p *pass) misplace(least, at time.Time) {
 	}
 }
 
-// bounded adds the times to a page. If the list has the latest change first, the pass ends at a page whose records were
-// all changed before m.Before. All records after this page were changed even earlier.
+// bounded() adds to a page what an incremental pass knows about times. If the list has the latest change first, the
+// pass ends at a page whose records were all changed before m.Before. All records after this page were changed even
+// earlier.
 func (p *pass) bounded(page Page, older []bool) Page {
 	m := &p.mark
 	page.Older, page.Edge, page.Partial = older, m.Before, m.partial()

@@ -107,7 +107,7 @@ func (l *listReader) isolation(at paging.Position, fault *wire.Error) (i *isolat
 	return i, true
 }
 
-// sized reports whether the server returns pages of the requested size. If not, page numbers would select other
+// sized() reports whether the server returns pages of the requested size. If not, page numbers would select other
 // records.
 func (i *isolation) sized(ctx context.Context) bool {
 	p := part{0, i.page.rows / factor(i.page.rows)}

@@ -62,13 +62,13 @@ func (f *farServer) arrive(r *http.Request) (left int, ok bool) {
 	return f.limit - n - 1, true
 }
 
-// used returns which share of the limit was used, from the first request to the last.
+// used() returns which share of the limit was used, from the first request to the last.
 func (f *farServer) used() float64 {
 	span := f.arrivals[len(f.arrivals)-1].Sub(f.arrivals[0])
 	return float64(len(f.arrivals)) / (span.Seconds() + 1/float64(f.limit)) / float64(f.limit)
 }
 
-// numbered serves a list. Its pages state their number and the total.
+// numbered() serves a list. Its pages state their number and the total.
 func numbered(pages int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		p := number(r, "page", 1)
@@ -76,7 +76,7 @@ func numbered(pages int) http.HandlerFunc {
 	}
 }
 
-// far runs f in virtual time, with a client of the server.
+// far() runs f in virtual time, with a client of the server.
 func far(t *testing.T, server *farServer, streams []schemas.Stream, f func(c *Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(time.Until(time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)))
@@ -148,8 +148,8 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// The first pass of a list begins with a negotiation. That takes only one more round trip than a pass that knows the
-// list, and no page is read twice.
+// The first pass of a list begins with a negotiation. That takes only one more round trip than a pass that already
+// knows how to read the list, and no page is read twice.
 func TestFirstReading(t *testing.T) {
 	s := list("x.things", "id")
 	s.Stated = map[string]string{"path": schemas.StatedConfigured}
@@ -241,7 +241,7 @@ func (c *Client) newTestEarly() *earlyAnswers {
 	return c.newEarly("x.things", true)
 }
 
-// A server may accept each token once. A pass that takes answers of the probes does not send their tokens again.
+// A server may accept each token only once. A pass that takes answers of the probes does not send their tokens again.
 func TestTokensThatAreAcceptedOnce(t *testing.T) {
 	issued, next := map[string]int{}, 0
 	s := own("x.things")

@@ -61,7 +61,7 @@ func (c *Client) newListReader(s schemas.Stream, params []bound, h *endpointTrai
 	}
 }
 
-// stated reports whether the user configured how the list is paged. Then penstock tries no other paging.
+// stated() reports whether the user configured how the list is paged. Then penstock tries no other paging.
 func stated(s schemas.Stream) bool {
 	p := s.Pagination
 	return s.Stated["pagination"] == string(Configured) && (p.Page != "" || p.Type == "none" || p.Type == "page" || p.Type == "link")
@@ -141,7 +141,7 @@ func (l *listReader) records(st *step, f records.Found) error {
 	return nil
 }
 
-// counting reports whether the total is only the number of records on each page. Then the totals of all pages are
+// counting() reports whether the total is only the number of records on each page. Then the totals of all pages are
 // ignored.
 func (l *listReader) counting(total int64, n int) bool {
 	if l.pages > 0 && total == int64(n) && l.pager.Rows > 0 && l.firstTotal <= l.pager.Rows {
@@ -150,7 +150,7 @@ func (l *listReader) counting(total int64, n int) bool {
 	return l.counts
 }
 
-// single reports whether the answer is one object, not a list. Some servers send the only record of a list as an
+// single() reports whether the answer is one object, not a list. Some servers send the only record of a list as an
 // object, without an array. An empty array may mean that there is no such object: see absentObject.
 func (l *listReader) single(f records.Found, st *step, s paging.Signals) bool {
 	if l.pages > 0 {
@@ -197,7 +197,7 @@ func (l *listReader) checkPageNumber(st *step, s *paging.Signals) error {
 	return l.changed(fmt.Errorf("requested page %s, got page %d", st.at.At, s.Page))
 }
 
-// outsized reports whether the first page is shorter than requested, although there may be more pages. Some servers
+// outsized() reports whether the first page is shorter than requested, although there may be more pages. Some servers
 // limit the page size, but calculate the positions of pages with the requested size. Then records are missing.
 func (l *listReader) outsized(st *step) bool {
 	n, p := st.batch.N, l.s.Pagination

@@ -23,14 +23,14 @@ func (l *listClient) look(ctx context.Context, at paging.Position) (*step, error
 	return l.inspect(ctx, at, l.request)
 }
 
-// reread requests a page again. The page exists, so it retries temporary failures.
+// reread requests a page again. The page exists, so temporary failures are retried.
 func (l *listClient) reread(ctx context.Context, at paging.Position) (*step, error) {
 	return l.inspect(ctx, at, func(ctx context.Context, at paging.Position) (*answer, error) {
 		return l.counted(l.c.fetch(ctx, l.s, l.params, at))
 	})
 }
 
-// counted adds the requests and bytes of an answer, or of an error, to the counts.
+// counted() adds the requests and bytes of an answer, or of an error, to the counts.
 func (l *listClient) counted(a *answer, err error) (*answer, error) {
 	if err != nil {
 		l.requests += requestsOf(err)
@@ -182,7 +182,7 @@ type listClient struct {
 
 	volatility *volatility     // nil in a pass, which needs no negotiation
 	others     *otherLists     // set if a negotiation chooses between several lists; otherwise nil
-	constant   map[string]bool // texts of the first page with unknown meaning, by pointer and value
+	constant   map[string]bool // texts of unknown meaning on the first page, by pointer and value
 
 	foreseen *earlyAnswers // in a negotiation: probes that were begun; it also keeps answers for the pass
 	early    *earlyAnswers // in a pass: answers that a negotiation has kept
@@ -235,7 +235,7 @@ func (l *listClient) idOf(d *jsondoc.Doc, record jsondoc.Value) string {
 	return bound{value: d.Raw(id)}.text()
 }
 
-// changed wraps an error with [ErrShape] if an earlier run has found out how to read the endpoint. ErrShape leads to
+// changed() wraps an error with [ErrShape] if an earlier run has found out how to read the endpoint. ErrShape leads to
 // another negotiation.
 func (l *listClient) changed(err error) error {
 	if !l.s.RecordsKnown || errors.Is(err, ErrShape) {

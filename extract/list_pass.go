@@ -94,7 +94,7 @@ func (p *pass) page(l *listReader, st *step) Page {
 	return out
 }
 
-// unexplained returns the signals that may announce more records, although the list has ended. If the user configured
+// unexplained() returns the signals that may announce more records, although the list has ended. If the user configured
 // the paging, only a total that is a lower bound counts.
 func (l *listReader) unexplained(st *step) []string {
 	var out []string
@@ -122,9 +122,9 @@ func (l *listReader) guessed() bool {
 	return l.s.Stated["path"] != "" && l.s.Stated["pagination"] == "" && !l.counts
 }
 
-// round reports whether the server may have cut the list. That is so in these cases:
+// round() reports whether the server may have cut the list. That is so in these cases:
 //   - The list is one page with a round number of records.
-//   - All pages are full, their number of records is round, and only an empty page shows the end.
+//   - All pages are full, the list has a round number of records, and only an empty page shows the end.
 //   - The list has no total, and the server refuses the page after a full one or repeats a full page.
 func (l *listReader) round(st *step) bool {
 	switch st.Rule {

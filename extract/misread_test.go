@@ -37,11 +37,11 @@ func TestAnswersThatAreEasilyMisread(t *testing.T) {
 			from, to := part(r, "offset", 35)
 			fmt.Fprintf(w, `{"hasMore":%t,"offset":%d,"results":%s}`, to < 35, to, rows(from, to, 35))
 		},
-		"the offset never moves": func(w http.ResponseWriter, r *http.Request) {
+		"the stated offset never changes": func(w http.ResponseWriter, r *http.Request) {
 			from, to := part(r, "offset", 35)
 			fmt.Fprintf(w, `{"offset":0,"limit":10,"data":%s}`, rows(from, to, 35))
 		},
-		"pages are counted, and requested by offset": func(w http.ResponseWriter, r *http.Request) {
+		"the number of pages is stated, but pages are requested by offset": func(w http.ResponseWriter, r *http.Request) {
 			from, to := part(r, "skip", 35)
 			fmt.Fprintf(w, `{"total":35,"pages":4,"limit":10,"data":%s}`, rows(from, to, 35))
 		},

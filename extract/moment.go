@@ -12,7 +12,7 @@ import (
 // skew is the largest difference between two texts for the same moment if they do not state their time zones.
 const skew = 26 * time.Hour
 
-// earliest returns the earliest time that a record can state for a change at the given time.
+// earliest() returns the earliest time that a record can state for a change at the given time.
 func earliest(at time.Time, format string) time.Time {
 	at = at.UTC()
 	if zoneless(format) {
@@ -74,8 +74,8 @@ func stepOf(format string) time.Duration {
 	return time.Second
 }
 
-// slack returns how far before the beginning of a range the request begins. It is one step of the time format, because
-// the server may exclude the bound. If times have no zone, slack returns skew.
+// slack returns how far before the beginning of its range a request must start. It is one step of the time format,
+// because the server may exclude the bound. If times have no zone, slack returns skew.
 func slack(format string) time.Duration {
 	if zoneless(format) {
 		return skew

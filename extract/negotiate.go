@@ -31,8 +31,8 @@ func (c *Client) Negotiate(ctx context.Context, s schemas.Stream) (Convention, e
 }
 
 // Explore does what [Client.Negotiate] does. It also looks for a query that sorts the list, and for a filter that
-// leaves out unchanged records. If the server supports one of these, Explore sends about 5 to 15 more requests. A pass
-// takes none of its answers.
+// leaves out unchanged records. If the server supports one of these, Explore sends about 5 to 15 more requests. A later
+// pass cannot use its answers.
 func (c *Client) Explore(ctx context.Context, s schemas.Stream) (Convention, error) {
 	return c.negotiate(ctx, s, true)
 }

@@ -38,7 +38,7 @@ func (n *negotiation) isPagingError(err error) bool {
 	return ok
 }
 
-// owned reports whether the user defined the stream. Only such streams learn keys: the catalogue states the keys of
+// owned() reports whether the user defined the stream. Only such streams learn keys: the catalogue states the keys of
 // its own streams.
 func (n *negotiation) owned() bool { return n.s.Stated["path"] != "" }
 

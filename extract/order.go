@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// order finds out how the list is sorted by default. Until a user edits a record, the order by change equals the
+// order() finds out how the list is sorted by default. Until a user edits a record, the order by change equals the
 // order by creation. So only an edited record shows which of the two it is.
 func (n *negotiation) order() {
 	key := n.keyFields()
@@ -33,7 +33,7 @@ func (n *negotiation) order() {
 			f.Evidence = append(f.Evidence, fmt.Sprintf("a record changed at %s comes before a record that was created later, but changed at %s", edited[name], other[name]))
 		} else {
 			n.out.WaitsForChange = true
-			f.Refuted = append(f.Refuted, fmt.Sprintf("the latest change first: among %d records, no edited record rules out that the list is sorted by creation", len(n.rows)))
+			f.Refuted = append(f.Refuted, fmt.Sprintf("the latest change first: none of %d records shows whether the list is sorted by change or by creation", len(n.rows)))
 		}
 		return
 	}

@@ -11,9 +11,9 @@ import (
 func TestSeveralLists(t *testing.T) {
 	users := `[{"id":901,"name":"Ada"},{"id":902,"name":"Bob"}]`
 	for name, format := range map[string]string{
-		"one list beside an object with the other": `{"users":%[2]s,"topic_list":{"topics":%[1]s}}`,
-		"the other list has the usual name":        `{"items":%[2]s,"topics":%[1]s,"ok":true}`,
-		"two descriptions of members":              `{"results":%[2]s,"payload":{"rows":%[1]s},"ok":true}`,
+		"the records are in an object beside the other list": `{"users":%[2]s,"topic_list":{"topics":%[1]s}}`,
+		"the other list has the usual name":                  `{"items":%[2]s,"topics":%[1]s,"ok":true}`,
+		"both lists have usual names":                        `{"results":%[2]s,"payload":{"rows":%[1]s},"ok":true}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")
@@ -27,8 +27,8 @@ func TestSeveralLists(t *testing.T) {
 	}
 }
 
-// Another list of the answer may change with each reading. If the path names the first list, the other list may also
-// change with paging parameters.
+// The first list of the answer holds all records. The other list changes: with each reading, or with paging parameters.
+// Still, the first list is read. In the second case, the path names the first list.
 func TestListThatIsWholeBesideOthers(t *testing.T) {
 	requested := 0
 	for name, other := range map[string]func(r *http.Request) string{

@@ -76,7 +76,7 @@ func (g Gap) String() string {
 	return b.String()
 }
 
-// parentAt begins the field At of the gap of a parent.
+// parentAt is the beginning of [Gap].At if the gap consists of parents.
 const parentAt = "parent "
 
 func (g Gap) ofParent() bool { return strings.HasPrefix(g.At, parentAt) }
@@ -136,7 +136,7 @@ type ParentList struct {
 	Repeated bool  // a second reading found the same records
 }
 
-// The rules by which a pass may end. If a pass stops for another reason, such as a limit, it returns an error. //
+// The rules by which a pass may end. If a pass stops for another reason, such as a limit, it returns an error.
 // Invariant 14
 const (
 	RuleOnePage   = paging.RuleOnePage
@@ -148,7 +148,7 @@ const (
 	RuleParents   = "parents" // all parents were requested, and each list reached its own end
 	RuleSingle    = "single"  // the stream is one object, not a list
 	RuleWindows   = "windows" // all time windows were requested, and each list reached its own end
-	RuleOlder     = "older"   // all records of a page were changed before the edge, in an incremental run
+	RuleOlder     = "older"   // in an incremental run: all records of a page are older than the changes that it looks for
 )
 
 // Drift counts signs that a reading of a list may be wrong although every page was read. Records may have moved between

@@ -105,7 +105,7 @@ func (n *negotiation) claim(ctx context.Context, st *step) error {
 	return nil
 }
 
-// beyond requests the page after the last page. The list states the number of its last page. If the page after it has
+// beyond() requests the page after the last page. The list states the number of its last page. If the page after it has
 // other records, although the list has not grown, the result is an error.
 func (n *negotiation) beyond(ctx context.Context, first *step, second *paging.Page) error {
 	last := first.signals.LastPage

@@ -104,8 +104,8 @@ func blank(d *jsondoc.Doc, r jsondoc.Value, pointer string) bool {
 	return d.Kind(v) == '"' && d.IsEmpty(v)
 }
 
-// write stores the line of a record, unless an equal line is stored. The argument hash is the fingerprint of the
-// record. The fingerprint of a line is the sum of the fingerprints of all records that have this line. So this sum
+// write stores the line of a record, unless an equal line is already stored. The argument hash is the fingerprint of
+// the record. The fingerprint of a line is the sum of the fingerprints of all records that have this line. So this sum
 // changes if any of these records changes.
 func (s *paramSpool) write(line []byte, hash uint64) error {
 	h := maphash.Bytes(s.seed, line)

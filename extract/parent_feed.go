@@ -41,7 +41,7 @@ type parentFeed struct {
 	changed chan struct{}              // closed when one of the fields below changes
 	wants   map[string][]schemas.Param // parameters that the children need, by tupleKey
 	awaited bool                       // the parent is selected, and its pass has not begun yet
-	running bool                       // a goroutine reads the parent into filling
+	running bool                       // a goroutine reads the parent, and stores the tuples in filling
 	filling map[string]*paramSpool
 	ready   map[string]*paramSpool // tuples of the last complete reading; nil before the first
 	err     error
@@ -223,7 +223,8 @@ func (f *parentFeed) change() {
 	f.changed = make(chan struct{})
 }
 
-// spool waits until the parent has been read. If no goroutine reads the parent, it reads the parent itself.
+// spool waits until the parent has been read, and returns the tuples of s. If no goroutine reads the parent, it reads
+// the parent itself.
 func (f *parentFeed) spool(ctx context.Context, s schemas.Stream) (*paramSpool, error) {
 	timer := time.NewTimer(parentWait)
 	defer timer.Stop()

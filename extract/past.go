@@ -11,9 +11,9 @@ import (
 
 const farBeyond = 1_000_000
 
-// past reports whether err refuses a page because the list ends before this page. The list has ended if its total was
-// reached. Otherwise two probes decide. The server must refuse a page far after the end with the same status, and it
-// must still return the last page unchanged.
+// past() finds out whether the server has refused a page because the list ends before it. The argument err is the
+// refusal. The list has ended if its total was reached. Otherwise two probes decide. The server must refuse a page far
+// after the end with the same status, and it must still return the last page unchanged.
 func (l *listReader) past(ctx context.Context, at paging.Position, err error) (*step, bool) {
 	refused, ok := paging.EndStatus(err)
 	if !ok || l.pages == 0 || l.pager.Rows == 0 {
@@ -62,7 +62,7 @@ func (l *listReader) past(ctx context.Context, at paging.Position, err error) (*
 	return &step{at: at, total: l.lastTotal, Continuation: paging.Continuation{Rule: rule}, signals: l.lastSignals}, true
 }
 
-// full reports whether the last page was full. It compares the page with the pages before it, or with the requested
+// full() reports whether the last page was full. It compares the page with the pages before it, or with the requested
 // size. If neither exists, a round number of records counts as full.
 func (l *listReader) full() bool {
 	switch n, p := l.lastN, l.s.Pagination; {
@@ -75,7 +75,7 @@ func (l *listReader) full() bool {
 	}
 }
 
-// clamps recognizes a server that returns its last page for every page after the end. If the first page holds all
+// clamps() recognizes a server that returns its last page for every page after the end. If the first page holds all
 // records, the second page repeats it. To be sure, it requests the second page again, without a page size. Then the
 // server uses its own, smaller size, so the page must begin with another record of the first page.
 func (l *listReader) clamps(ctx context.Context, st *step) error {

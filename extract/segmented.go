@@ -22,7 +22,8 @@ const (
 	leastLatency  = 25 * time.Millisecond
 )
 
-// segmented requests the pages of a list by keys in several segments at the same time: see package segments. For a nil
+// segmented reads several segments of a list at the same time, if the list is paged by key: see package segments. For a
+// nil
 // *segmented, divide(), note() and stop() do nothing.
 type segmented struct {
 	l     *listReader
@@ -43,8 +44,8 @@ func (l *listReader) readInSegments(q *ahead[paging.Position]) {
 	q.apart = l.segments
 }
 
-// keysOf returns the keys of a page, the place of its records, and its signals. The result ok is false if the list
-// does not continue after the key of its last record.
+// keysOf returns the keys of a page, the place of its records, and its signals. The result ok is false if the next page
+// is not requested by the key of the last record.
 func (g *segmented) keysOf(a *answer) (keys []string, list records.Found, s paging.Signals, ok bool) {
 	list, err := g.l.locate(a.d)
 	if err != nil || len(list.Places) > 1 || len(list.Places) == 1 && list.Places[0].Form != records.FormList {
@@ -59,7 +60,7 @@ func (g *segmented) keysOf(a *answer) (keys []string, list records.Found, s pagi
 	return keys, list, s, a.d.Err() == nil && s.Token == "" && s.Next == nil && !s.Linked && !s.Tokened && s.LastPage < 0
 }
 
-// ends reports whether a page may be the last one.
+// ends() reports whether a page may be the last one.
 func (g *segmented) ends(n int, s paging.Signals) bool {
 	return n == 0 || s.More == paging.No || s.Total >= 0 && int64(n) < g.l.pager.Step
 }
@@ -95,7 +96,7 @@ func (g *segmented) divide(a *answer, at paging.Position) {
 	}
 }
 
-// note says how the list was read.
+// note() says how the list was read.
 func (g *segmented) note() string {
 	if g == nil || g.plan.Segments() == 1 {
 		return ""
@@ -112,7 +113,7 @@ func (g *segmented) pending(at paging.Position) *pending[paging.Position] {
 	return g.under[at.At]
 }
 
-// used reports whether the answer can be used. An answer that ends the list cannot be used, because records may have
+// used() reports whether the answer can be used. An answer that ends the list cannot be used, because records may have
 // moved to the end of the list since the request.
 func (g *segmented) used(at paging.Position) bool {
 	g.collect()
@@ -129,7 +130,7 @@ func (g *segmented) used(at paging.Position) bool {
 	return use
 }
 
-// count counts the requests of an answer that is not used.
+// count() counts the requests of an answer that is not used.
 func (g *segmented) count(p *pending[paging.Position]) {
 	if p.err != nil {
 		g.l.requests += max(requestsOf(p.err), 1)
@@ -159,8 +160,8 @@ func (g *segmented) extend(ctx context.Context) {
 	}
 }
 
-// collect adds arrived answers to the plan, and releases the answers that are not needed. An error does not concern
-// the pass, because the pass requests the end of the list itself.
+// collect adds arrived answers to the plan, and releases the answers that are not needed. An error does not stop the
+// pass, because the pass itself requests each page whose answer is missing.
 func (g *segmented) collect() {
 	for _, key := range slices.Sorted(maps.Keys(g.under)) {
 		p := g.under[key]

@@ -110,7 +110,7 @@ func idsFrom(n, step int, r *rand.Rand) (ids []int) {
 	return ids
 }
 
-// readKeyed reads a list from a cursor. It stops after some pages, unless stop is 0.
+// readKeyed reads a list from a cursor. It stops after the given number of pages. If stop is 0, it reads to the end.
 func readKeyed(t *testing.T, c *Client, from state.Cursor, stop int) (ids []int, next state.Cursor, end *End, requests int) {
 	t.Helper()
 	pages := 0

@@ -97,7 +97,8 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 	return found, err
 }
 
-// usualSizes returns the parameters that may set the page size of a list with the parameter page.
+// usualSizes returns names of parameters that may set the page size. The argument page is the name of the list's page
+// parameter.
 func (n *negotiation) usualSizes(st *step, page string) []string {
 	names := paging.SizeNames(schemas.Pagination{Size: n.s.Pagination.Size, Page: page}, st.signals)
 	return slices.DeleteFunc(names, func(name string) bool {

@@ -40,8 +40,8 @@ func TestStoppedRunDropsAnswer(t *testing.T) {
 	}
 }
 
-// A list answers 200 with a temporary failure, and the run is stopped while the request waits to be repeated. The pass
-// returns the error of the stop, because the request was not repeated. // Invariant 14
+// The server reports a temporary failure with status 200, and the run is stopped while the request waits to be
+// repeated. The pass returns the error of the stop, because the request was not repeated. // Invariant 14
 func TestStopDuringARetryOfAList(t *testing.T) {
 	s := list("crm.leads", "id")
 	s.Pagination = schemas.Pagination{Type: "page", Page: "page", Size: "per_page", Limit: 2}

@@ -77,7 +77,7 @@ func (f windowPlan) months() []time.Time {
 	return all
 }
 
-// cuts returns the bounds of one window per month. The latest window comes last, so that it finds records that change
+// cuts() returns the bounds of one window per month. The latest window comes last, so that it finds records that change
 // during the pass. If the range has no end, the last window has none.
 func (f windowPlan) cuts() []time.Time {
 	end := f.Until

@@ -234,7 +234,7 @@ func TestMonths(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "3,4,5", r.set())
 	windows := slices.DeleteFunc(c.windows(), func(w [2]string) bool {
-		return w[0] < fmt.Sprint(now.Year()-2) // a late request in advance, from the reading before
+		return w[0] < fmt.Sprint(now.Year()-2) // the previous reading sent this request in advance, and it arrived late
 	})
 	require.Len(t, windows, 13)
 }
