@@ -313,7 +313,7 @@ func BenchmarkHistory(b *testing.B) {
 	}
 }
 
-// narrow returns a table of 8 columns, and its rows with the given ids.
+// narrow() returns a table of 8 columns, and its rows with the given ids.
 func narrow(run string, n int, id func(i int) int64) (schemas.Table, []arrow.RecordBatch) {
 	fields := []arrow.Field{schemas.Field("id", schemas.Int64, "/id"), schemas.Field("name", schemas.Text, "/name")}
 	for _, f := range []string{schemas.ColSyncedAt, schemas.ColDeletedAt} {

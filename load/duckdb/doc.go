@@ -27,8 +27,8 @@ type Options struct {
 	TempDir     string        // where to create a private folder for data that does not fit in memory; default: the system's folder for temporary files
 	WaitLock    time.Duration // how long to wait for a file that another process has open; 0: 30 s, negative: do not wait
 
-	// StorageVersion is the format of a file that is created. The default "v1.4.0" takes a quarter less CPU to write
-	// than "v1.0.0", which older engines can also read.
+	// StorageVersion is the format of a file that is created. The default "v1.4.0" takes a quarter less CPU to write than
+	// "v1.0.0". Older engines can read only "v1.0.0".
 	StorageVersion string
 
 	// BlockSize is the size of the blocks of a file that is created, in bytes: a power of 2 from 16,384 to 262,144. The

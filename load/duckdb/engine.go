@@ -96,7 +96,7 @@ func settings(o Options, temp string) []string {
 		"SET autoload_known_extensions = false",
 		"SET allow_community_extensions = false",
 		"SET TimeZone = 'UTC'",
-		// Small commits stay in the log when the file is detached. The method checkpoint decides when the log is merged.
+		// Small commits stay in the log when the file is detached. checkpoint() decides when the log is merged.
 		"PRAGMA disable_checkpoint_on_shutdown",
 	}
 	if _, err := os.Stat(o.Path); err != nil {

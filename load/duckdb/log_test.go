@@ -34,7 +34,7 @@ func contents(t *testing.T, path string) []byte {
 	return b
 }
 
-// recovered opens a database with a damaged log, makes the commit that may be lost, and checks the result. It reports
+// recovered() opens a database with a damaged log, makes the commit that may be lost, and checks the result. It reports
 // whether the log was moved aside.
 func recovered(t *testing.T, file, log []byte) (aside bool) {
 	t.Helper()

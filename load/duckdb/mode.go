@@ -35,9 +35,9 @@ func (d *DB) copyMode(path string) fileMode {
 	return newMode(d.o.Mode)
 }
 
-// setModes sets the configured mode on the file and its log, because the engine creates both with the mode of the
-// umask. If no mode is configured, it removes the right of others to write to the log, unless they may write to the
-// file. setModes works only if this process owns the files.
+// setModes sets the configured mode on the file and its log, because the engine creates both with a mode that depends
+// on the umask. If no mode is configured, setModes removes the right of others to write to the log, unless they may
+// write to the file. setModes works only if this process owns the files.
 func (d *DB) setModes() {
 	file, err := os.Stat(d.o.Path)
 	if err != nil {

@@ -57,7 +57,7 @@ func (d *DB) publish(ctx context.Context, path string) error {
 	return d.replace(ctx, path)
 }
 
-// published reports whether the copy at path is up to date. A copy has the modification time of its original.
+// published() reports whether the copy at path is up to date. A copy has the modification time of its original.
 func (d *DB) published(path string) (same bool, err error) {
 	if _, err := os.Stat(path + ".wal"); err == nil {
 		return false, fmt.Errorf("%s.wal exists: another program has written to the copy; remove both files to publish a new copy", path)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// asked returns a file with one table, in its own folder, and a destination on it.
+// asked() creates a file with one table, in its own folder, and opens it as a destination.
 func asked(t testing.TB) (d *DB, path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "w.duckdb")

@@ -102,7 +102,7 @@ func emptyBatch(schema *arrow.Schema, each func(arrow.RecordBatch) error) error 
 	return each(batch)
 }
 
-// retyped returns a batch with the column types of a schema. The engine gives its batches other Arrow types with the
+// retyped() returns a batch with the column types of a schema. The engine gives its batches other Arrow types with the
 // same layout. The caller releases the result.
 func retyped(b arrow.RecordBatch, s *arrow.Schema) arrow.RecordBatch {
 	columns := make([]arrow.Array, b.NumCols())

@@ -277,7 +277,7 @@ func (p *paths) release(path string) {
 // errInUse reports that this process has the file open elsewhere.
 var errInUse = errors.New("in use by this process")
 
-// locked reports whether the error means that the file is open elsewhere.
+// locked() reports whether the error means that the file is open elsewhere.
 func locked(err error) bool {
 	if errors.Is(err, errInUse) {
 		return true
