@@ -20,7 +20,8 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// Properties in the summary of a snapshot, besides those of [parquet.Commit].Properties.
+// Properties in the summary of a snapshot, besides those of [parquet.Commit].Properties. A stream's head table is
+// _penstock_state__<stream>, which every commit changes.
 const (
 	propPrefix     = "penstock."
 	propStream     = propPrefix + "stream" // also a property of the table

@@ -30,7 +30,7 @@ func (h *houses) options(t testing.TB) Options {
 	return o.(Options)
 }
 
-// located returns the location of a table. For an internal table, it returns one location per stream.
+// located() returns the location of a table. For an internal table, it returns one location per stream.
 func located(t testing.TB, o Options, name string) (out []string) {
 	t.Helper()
 	b := catalogOf(t, o)

@@ -19,7 +19,7 @@ import (
 // snapshots. The tag keeps penstock's snapshot and its files, because the next commit needs them.
 const ownTag = "_penstock"
 
-// tagged reports whether name is a tag or branch that another program has made. Its snapshot is never removed.
+// tagged() reports whether name is a tag or branch that another program has made. Its snapshot is never removed.
 func tagged(name string) bool { return name != table.MainBranch && name != ownTag }
 
 const diffDropped = "it is no longer in the catalog"

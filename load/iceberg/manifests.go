@@ -31,8 +31,8 @@ func (c *catalog) list(ctx context.Context, s table.Snapshot) ([]iceberg.Manifes
 }
 
 // newEntries has the entries of the manifests that a commit writes. Each manifest has entries of only one source. So a
-// commit leaves the manifests of other sources unchanged. Exception: if another source has manyManifests, the commit
-// merges them.
+// commit leaves the manifests of other sources unchanged. Exception: if another source has manyManifests manifests or
+// more, the commit merges them.
 type newEntries map[entryGroup][]iceberg.ManifestEntry
 
 type entryGroup struct {

@@ -82,7 +82,7 @@ func (r *restCatalog) configure(ctx context.Context, warehouse string) error {
 	return nil
 }
 
-// under returns the parts of a path below the namespace.
+// under() returns the parts of a path below the namespace.
 func (r *restCatalog) under(parts ...string) []string {
 	return append(r.root("namespaces", r.namespace), parts...)
 }

@@ -112,7 +112,7 @@ func (c *restClient) get(ctx context.Context, out any, path ...string) error {
 	}
 }
 
-// lost reports whether err leaves the outcome of a request unknown. Either the catalog did not answer, or a proxy
+// lost() reports whether err leaves the outcome of a request unknown. Either the catalog did not answer, or a proxy
 // answered in its place.
 func lost(err error) bool {
 	s, answered := errors.AsType[*statusError](err)

@@ -145,7 +145,7 @@ func TestRESTUnknownOutcomes(t *testing.T) {
 		at, n := must(t, l, "", 1, 3), 1
 		for _, status := range []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, 0} {
 			for _, passed := range []bool{true, false} {
-				for _, which := range []int{1, 2, 4} { // one table at a time: the claim, the first table, the head table
+				for _, which := range []int{1, 2, 4} { // if tables change one at a time: the claim, the first table, the head table
 					var commits atomic.Int64
 					f.set(func(_ string, pass func() *httptest.ResponseRecorder) *httptest.ResponseRecorder {
 						if commits.Add(1) != int64(which) {
@@ -177,7 +177,7 @@ func TestRESTUnknownOutcomes(t *testing.T) {
 	}
 }
 
-// failed is the answer of a proxy; if status is 0, the connection is cut.
+// failed() is the answer of a proxy; if status is 0, the connection is cut.
 func failed(status int) *httptest.ResponseRecorder {
 	if status == 0 {
 		panic(http.ErrAbortHandler)
@@ -188,7 +188,7 @@ func failed(status int) *httptest.ResponseRecorder {
 	return out
 }
 
-// same checks that all tables have the rows of the same batch.
+// same() checks that all tables have the rows of the same batch.
 func same(t *testing.T, o Options, batch int, name string) {
 	t.Helper()
 	for _, of := range []string{"leads", "leads__mails"} {

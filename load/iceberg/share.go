@@ -187,7 +187,7 @@ func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	return nil, fmt.Errorf("penstock does not write the type %s", t)
 }
 
-// expected returns the present type of each previous column. If another source has added digits to a decimal, it
+// expected() returns the present type of each previous column. If another source has added digits to a decimal, it
 // returns the previous type instead. Then the column counts as unchanged.
 func expected(previous, live *iceberg.Schema) map[string]string {
 	out := map[string]string{}

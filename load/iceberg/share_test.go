@@ -144,8 +144,8 @@ func sharedFence(t *testing.T, warehouse place) {
 	require.EqualValues(t, "at 2", now)
 }
 
-// stopped returns a lake that calls the function *hook once, when a commit reaches the given step. Before the call, the
-// lake sets *hook to nil.
+// stopped() returns a lake that calls the function *hook once, when a commit reaches the given step. Before the call,
+// the lake sets *hook to nil.
 func stopped(t testing.TB, o Options, step string, hook *func()) *parquet.Lake {
 	o.Step = func(name string) error {
 		if f := *hook; f != nil && name == step {

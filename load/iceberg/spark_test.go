@@ -190,7 +190,7 @@ func TestSparkWrites(t *testing.T) {
 	}
 }
 
-// aged makes all files look old, because Spark does not remove new orphan files.
+// aged() makes all files look old, because Spark does not remove new orphan files.
 func aged(t *testing.T, dir string) {
 	t.Helper()
 	long := time.Date(2010, 1, 1, 0, 0, 0, 0, time.UTC)
