@@ -54,8 +54,8 @@ func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 	return s.alter(ctx, a.Plan, live)
 }
 
-// create creates a table. The parameter left is an existing table of that name, or nil. A transaction that did not
-// commit may have left it. If this table has no rows, create drops it first.
+// create creates a table. If a table of that name exists, it is in the parameter left. A transaction that did not
+// commit may have created it. If it has no rows, create drops it first.
 func (s *session) create(ctx context.Context, t schemas.Table, left *sqlmerge.Object) error {
 	place := s.b.Place(t.Name)
 	if left != nil {
@@ -100,8 +100,8 @@ func (s *session) findKey(t schemas.Table) string {
 	return "(" + strings.Join(out, ", ") + ")"
 }
 
-// alter adds and widens columns in one statement, and then converts the values in the wider columns. If a transaction
-// that did not commit has left a column, alter changes the type of that column.
+// alter adds and widens columns in one statement, and then converts the values in the wider columns. A column may exist
+// already, because a transaction that did not commit has added it. Then alter changes its type.
 func (s *session) alter(ctx context.Context, p load.Plan, live *sqlmerge.Object) error {
 	var clauses []string
 	reindex := false
@@ -145,9 +145,9 @@ func (s *session) alter(ctx context.Context, p load.Plan, live *sqlmerge.Object)
 }
 
 // convert gives the values of a widened column the form in which values of the new type are stored. MySQL has already
-// converted the values to text. The statement is part of the transaction. The parameter again is set if a transaction
-// that did not commit has left the wider column. In this case, the stored numbers may have more decimal places than the
-// old type allows.
+// converted the values to text. The statement is part of the transaction. If a transaction that did not commit has
+// widened the column before, the parameter again is true. In this case, the stored numbers may have more decimal places
+// than the old type allows.
 func (s *session) convert(ctx context.Context, table string, w load.Widening, again bool) error {
 	to, column := schemas.TypeOf(w.Column), sqlmerge.Ident(w.Column.Name)
 	if l, ok := to.(*arrow.ListType); ok && w.From.ID() == arrow.LIST {

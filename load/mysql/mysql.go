@@ -11,8 +11,8 @@
 // Invariants 1, 2, 16
 //
 // If the transaction has used the rows of a table, no second session can alter this table. If the table must be
-// altered, the transaction is rolled back and repeated. The repetition first alters all tables as all of its rows need;
-// see [sqlmerge.Store.BeginRepeatable].
+// altered, the transaction is rolled back and repeated. The repetition first makes all changes of tables that its rows
+// need; see [sqlmerge.Store.BeginRepeatable].
 //
 // One process writes at a time. This process holds a lock of the server (GET_LOCK), which the server releases when the
 // session ends. A commit replaces the stream's row in _penstock_state only if the row has not changed. So a process
@@ -229,7 +229,7 @@ func classify(err error) error {
 	return err
 }
 
-// lost reports whether the session has ended, so that the outcome of its last statement is unknown.
+// lost() reports whether the session has ended, so that the outcome of its last statement is unknown.
 func lost(err error) bool {
 	_, network := errors.AsType[net.Error](err)
 	return network || errors.Is(err, driver.ErrBadConn) || errors.Is(err, mysql.ErrInvalidConn) || errors.Is(err, sql.ErrConnDone)
@@ -351,9 +351,10 @@ func (b *backend) poll(ctx context.Context, conn *sql.Conn, query string, pause 
 	}
 }
 
-// changer returns the session that creates and alters tables. It holds a separate lock from the first change to the end
-// of the transaction. If the process stalls, the server may end the session that writes. The next process then waits
-// for that lock, so a late change of the stalled process cannot affect the tables of the next process. // Invariant 13
+// changer returns the session that creates and alters tables. This session has its own lock, which it takes before its
+// first change and keeps until the transaction ends. If the process stalls, the server may end the session that writes,
+// and release the lock of that session. But the next process also waits for the lock of this session. So a late change
+// of the stalled process cannot affect the tables of the next process. // Invariant 13
 func (b *backend) changer(ctx context.Context) (*sql.Conn, error) {
 	if b.ddl != nil {
 		return b.ddl, nil
@@ -388,7 +389,7 @@ func (b *backend) unlock(conn *sql.Conn, kind string) error {
 	return err
 }
 
-// end lets the next transaction begin.
+// end() lets the next transaction begin.
 func (b *backend) end() {
 	defer func() { <-b.writer }()
 	if b.ddl != nil && b.unlock(b.ddl, " ddl") == nil {
@@ -443,7 +444,7 @@ func (b *backend) settle(ctx context.Context) error {
 	return b.unlock(conn, "")
 }
 
-// closeWait is how long close waits for a transaction that is open. // Invariant 15
+// closeWait is how long close() waits for an open transaction. // Invariant 15
 const closeWait = 5 * time.Second
 
 func (b *backend) close() error {

@@ -99,7 +99,8 @@ func (s *session) keyOf(ctx context.Context, query string) (key []string, err er
 // maxKeyColumns is the limit of an index's columns.
 const maxKeyColumns = 16
 
-// prefix returns how much of a text an index with that many columns holds. InnoDB indexes at most 3,072 bytes.
+// prefix returns, in parentheses, how many characters of a text are indexed, if the index has the given number of
+// columns. InnoDB indexes at most 3,072 bytes.
 func prefix(columns int) string {
 	return fmt.Sprintf("(%d)", min(191, 3072/4/min(columns, maxKeyColumns)-4))
 }

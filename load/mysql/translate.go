@@ -115,7 +115,7 @@ func quoteEnd(q string, i int) int {
 	return len(q) - 1
 }
 
-// The function names escapes the names of columns, and returns the names of tables, which are escaped already.
+// names escapes the column names in a statement. It also returns the table names, which are escaped already.
 func names(q string) (string, []string) {
 	var b strings.Builder
 	var tables []string
