@@ -40,7 +40,7 @@ var (
 
 const (
 	manifestName = "backup.json"
-	budgetFolder = "budget" // has the request budgets, which soon become outdated
+	budgetFolder = "budget" // not copied: it has the request budgets, which soon become outdated
 )
 
 // MakeBackup copies the state folder dir to the folder target, which must be empty or missing. Processes may use the

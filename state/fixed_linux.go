@@ -2,7 +2,7 @@ package state
 
 import "golang.org/x/sys/unix"
 
-// fixed reports whether path is on a file system that is mounted read-only. It cannot use access(2): if the user may
+// fixed() reports whether path is on a file system that is mounted read-only. It cannot use access(2): if the user may
 // not write, access(2) reports only that, and not that the file system is read-only.
 func fixed(path string) bool {
 	var s unix.Statfs_t

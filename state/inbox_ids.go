@@ -17,7 +17,7 @@ const (
 	// fileEvery is how many recent ids are collected in memory before they are inserted into the ids table. All of them
 	// are inserted in sorted order, so that far fewer pages of the file change.
 	fileEvery = 8192
-	// sweeps is how many of the 256 parts of the ids table are searched for old ids after the insertion.
+	// sweeps is how many of the 256 parts of the ids table are searched for old ids after each such insertion.
 	sweeps = 2
 )
 

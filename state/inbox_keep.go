@@ -59,8 +59,8 @@ func (b *InboxFile) trim(ctx context.Context, source string, lastOrdinal int64) 
 	return more, err
 }
 
-// Limits of shrink. After a flood of events, the file has empty space. shrink returns all but spareBytes of it to the
-// disk, in steps of shrinkPages.
+// Limits of shrink(). After a flood of events, the file has empty space. All of it except spareBytes is given back to
+// the disk, in steps of shrinkPages.
 const (
 	spareBytes  = 16 << 20
 	shrinkPages = 1 << 10

@@ -25,7 +25,7 @@ type SlotRecord struct {
 	Due      time.Time
 	State    SlotState
 	Why      string // why the slot was skipped, or what went wrong in its run
-	Cause    string // one word: what started the run, or why the slot was skipped
+	Cause    string // a word or two: what started the run, or why the slot was skipped
 	Run      string // id of the run; the last run, if there were several
 	Status   string // status of the run
 	Started  time.Time

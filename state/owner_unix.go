@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// foreign reports whether a file belongs to another user than the user of this process. It also returns the owner.
+// foreign() reports whether a file belongs to another user than the user of this process. It also returns the owner.
 func foreign(info fs.FileInfo) (owner uint32, other bool) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -32,8 +32,9 @@ func bind(b binding, text []byte) ([]byte, error) {
 	return bytes.Join([][]byte{[]byte(boundTo), head, []byte("\n"), text}, nil), nil
 }
 
-// unbind removes what bind has added. If the text was stored for another entry or origin, it returns [ErrBound]. Older
-// versions stored texts without entry and origin. Such a text is returned unchanged, and the second result is false.
+// unbind removes the beginning that bind() has added. If the text was stored for another entry or origin, it returns
+// [ErrBound]. Older versions stored texts without entry and origin. Such a text is returned unchanged, and the second
+// result is false.
 func unbind(b binding, kept []byte) (text []byte, bound bool, err error) {
 	rest, bound := bytes.CutPrefix(kept, []byte(boundTo))
 	if !bound {
