@@ -29,7 +29,7 @@ const (
 	processBeat = 5 * time.Second
 )
 
-// short returns a reason or an error as the journal stores it. // Invariant 6
+// short() cuts a reason or an error to the length that the journal stores. // Invariant 6
 func short(text string) string { return clean(state.Truncated(text)) }
 
 // OpenJournal implements [state.Store]. Any number of processes may open it.

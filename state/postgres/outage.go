@@ -49,7 +49,7 @@ type outage struct {
 	told  bool
 }
 
-// failed records an error of the database.
+// failed() records an error of the database.
 func (o *outage) failed(err error, log *slog.Logger) {
 	if log == nil || !pgerror.Disconnected(err) && !errors.Is(err, errSilent) {
 		return
@@ -65,7 +65,7 @@ func (o *outage) failed(err error, log *slog.Logger) {
 	}
 }
 
-// answered records an answer of the database.
+// answered() records an answer of the database.
 func (o *outage) answered(log *slog.Logger) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
