@@ -67,7 +67,7 @@ func Pipeline(c *config.Config, p config.Pipeline, now time.Time) Finding {
 	return Finding{Part: part, OK: true, Detail: render.Plural(len(streams), "stream") + upcoming(p.Schedule, now)}
 }
 
-// upcoming returns the next times at which `serve` runs a pipeline, as text for a finding.
+// upcoming() returns the next times at which `serve` runs a pipeline, as text for a finding.
 func upcoming(s *config.Schedule, now time.Time) string {
 	if s == nil {
 		return ""
@@ -145,7 +145,7 @@ func checkSignIns(ctx context.Context, o *open.Opener, c *config.Config, source 
 	return all, broken
 }
 
-// simplest returns the stream for a test request to a surface: normally the cheapest stream of the catalogue. If the
+// simplest() returns the stream for a test request to a surface: normally the cheapest stream of the catalogue. If the
 // user has set the path of every stream that the pipeline reads from the surface, the server may lack the catalogue's
 // paths. Then simplest returns the cheapest stream of the pipeline, and its second result is true. The last result is
 // false if there is no such stream.
@@ -163,7 +163,7 @@ func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s c
 	return s, own, ok
 }
 
-// cheapest returns the stream of a surface that costs the least: auth.user, or else a single object, a
+// cheapest() returns the stream of a surface that costs the least: auth.user, or else a single object, a
 // lookup list, or another list without parameters.
 func cheapest(all []config.Stream, surface schemas.Surface) (config.Stream, bool) {
 	able := slices.DeleteFunc(slices.Clone(all), func(s config.Stream) bool {

@@ -27,7 +27,7 @@ type FleetPlan struct {
 type FleetRow struct {
 	Workers      int                      `json:"workers"`
 	Seconds      float64                  `json:"seconds"`
-	Bound        sizing.Limit             `json:"waits_for"` // what the units wait for during most of the time
+	Bound        sizing.Limit             `json:"waits_for"` // the limit that the units wait for longest
 	Waits        map[sizing.Limit]float64 `json:"waits"`
 	WorkerUse    float64                  `json:"worker_use"`
 	DatabaseUse  float64                  `json:"database_use"`
@@ -59,7 +59,7 @@ func Fleet(w io.Writer, p FleetPlan) {
 	if p.Worker.Connections > 0 {
 		allowed = Grouped(int64(p.Worker.Connections))
 	}
-	fmt.Fprintf(w, "each worker has %s and %d units at once; the Postgres for tables and state has %s and %s connections, and writes %s MB of WAL\n",
+	fmt.Fprintf(w, "each worker has %s and %d units at once; Postgres (tables and state) has %s and %s connections, and writes %s MB of WAL\n",
 		cores(p.Worker.Cores), p.Worker.Slots, cores(p.Worker.Database), allowed, Grouped(int64(math.Ceil(p.Fleets[0].WAL/1e6))))
 	enough := slices.IndexFunc(p.Fleets, func(r FleetRow) bool {
 		return r.Seconds <= p.Within && (p.Worker.Connections == 0 || r.Connections <= p.Worker.Connections)

@@ -139,7 +139,7 @@ func (p *Progress) report(r *pipeline.StreamReport) {
 	}
 }
 
-// figures returns the text of a progress line.
+// figures() returns the text of a progress line.
 func (p *Progress) figures() string {
 	now := time.Now()
 	p.pace = append(p.pace, sample{now, p.requests})
@@ -177,7 +177,7 @@ func (p *Progress) figures() string {
 	return strings.Join(parts, " · ")
 }
 
-// left estimates the remaining time from the share of finished streams. A stream that is being read counts in
+// left() estimates the remaining time from the share of finished streams. A stream that is being read counts in
 // part, if the length of its list is known.
 func (p *Progress) left(now time.Time) (time.Duration, bool) {
 	through := float64(p.ended)

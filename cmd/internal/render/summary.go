@@ -160,7 +160,8 @@ func root(s pipeline.StreamReport) string {
 	return strings.TrimPrefix(innermost(s.Err).Error(), s.Stream+": ")
 }
 
-// innermost returns the innermost error that err wraps. If an error joins several errors, innermost follows the first.
+// innermost() returns the innermost error that err wraps. If an error joins several errors, innermost follows the
+// first.
 func innermost(err error) error {
 	inner := errors.Unwrap(err)
 	if many, ok := err.(interface{ Unwrap() []error }); ok && len(many.Unwrap()) > 0 {
@@ -341,7 +342,7 @@ func printDone(w io.Writer, streams []pipeline.StreamReport) {
 	}
 }
 
-// misplaced reports whether a stream failed because the base URL of its surface is wrong. The run's error
+// misplaced() reports whether a stream failed because the base URL of its surface is wrong. The run's error
 // reports this once for all streams, so the stream's own error is not printed.
 func misplaced(r pipeline.Report, s pipeline.StreamReport) bool {
 	return slices.ContainsFunc(r.BaseErrors(), func(e *pipeline.BaseError) bool { return slices.Contains(e.Streams, s.Stream) })

@@ -81,7 +81,7 @@ func cut(s string) string {
 	return s
 }
 
-// shown formats v for a table: numbers in groups of three, times without fractions.
+// shown() formats v for a table: numbers in groups of three, times without fractions.
 func shown(v any) string {
 	switch v := v.(type) {
 	case nil:

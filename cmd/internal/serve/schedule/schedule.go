@@ -70,7 +70,7 @@ func wholeEvery(text string, got time.Duration) bool {
 	return err == nil && d == got
 }
 
-// frequent reports whether a schedule fires in every hour, or more than once in an hour. Its slots in an hour
+// frequent() reports whether a schedule fires in every hour, or more than once in an hour. Its slots in an hour
 // that occurs twice are due both times.
 func frequent(s *cron.SpecSchedule) bool {
 	const all = 1<<24 - 1

@@ -30,7 +30,7 @@ func (c clock) names(t time.Time) bool {
 	return second && in(c.minute, t.Minute()) && in(c.hour, t.Hour()) && in(c.month, int(t.Month())) && day
 }
 
-// walked finds the slots of a clock in the simplest way: it goes through the time in steps and checks each time
+// walked() finds the slots of a clock in the simplest way: it goes through the time in steps and checks each time
 // of day.
 func walked(c clock, zone *time.Location, from, to time.Time, step time.Duration) []time.Time {
 	var all []time.Time
