@@ -150,13 +150,13 @@ type Stream struct {
 	// items. A declaration is a hint: a value that does not fit widens the column.
 	Types map[string]string
 
-	// Description says what the records are. Descriptions says what the columns mean, by the paths of columns as in
-	// Types. Destinations store these texts as comments.
+	// Description says what the records are. Descriptions says what each column means; its keys are the paths of
+	// columns, as in Types. Destinations store these texts as comments.
 	Description  string
 	Descriptions map[string]string
 
 	Rules Rules // what happens to the records
-	Log   bool  // log what happens to each row
+	Log   bool  // record each change of a row in _penstock_changes
 
 	MaxColumns int // greatest number of columns for the source's fields, over all tables of the stream; 0: [DefaultColumns]
 	MaxTables  int // greatest number of child tables; 0: [DefaultTables]

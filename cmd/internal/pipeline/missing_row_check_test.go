@@ -59,14 +59,14 @@ func TestMissingRowsAreRequestedOneByOne(t *testing.T) {
 		present func(id int) (bool, error)
 		alive   []sourcetest.Record
 		status  Status
-		asked   int // maximum requests, besides the control record
+		asked   int // maximum number of requests for the three missing records
 		held    string
 	}{
 		{"all are gone", gone(0, 1, 2), sourcetest.Records(3, 28), StatusComplete, 3, ""},
 		{"the source still has some of them", gone(0, 2), slices.Insert(sourcetest.Records(3, 28), 0, sourcetest.Record{ID: 1, Name: "n1"}), StatusPartial, 3, "of them: 2 are gone"},
 		{"the source still has all of them", gone(), sourcetest.Records(0, 28), StatusPartial, 3, "of them: 0 are gone"},
 		{"no record is found, not even one of the list", func(int) (bool, error) { return false, nil }, sourcetest.Records(0, 28), StatusPartial, 0, "3 rows are missing"},
-		{"not entitled", func(id int) (bool, error) {
+		{"the source refuses access to the missing records", func(id int) (bool, error) {
 			return id > 2, whenBelow(id, 3, &wire.Error{Class: wire.NotEntitled, Status: 403})
 		}, sourcetest.Records(0, 28), StatusPartial, 3, "3 rows are missing"},
 		{"the detail endpoint returns broken answers", func(id int) (bool, error) {
