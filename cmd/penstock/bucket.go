@@ -112,7 +112,7 @@ func (b bucketAsker) Query(ctx context.Context, sql string, each func(arrow.Reco
 	return errors.Join(q.Query(ctx, sql, each), q.Close())
 }
 
-// named returns the words of a query in lower case, and the words of all views that the query uses.
+// named() returns the words of a query in lower case, and the words of all views that the query uses.
 func named(sql string, views map[string]string) map[string]bool {
 	words := map[string]bool{}
 	for _, w := range word.FindAllString(sql, -1) {

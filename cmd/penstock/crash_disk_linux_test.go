@@ -73,14 +73,14 @@ func (d diskTarget) used(t *testing.T) int64 {
 	return int64(s.Blocks-s.Bfree) * s.Bsize
 }
 
-// leave resizes the disk. The disk then has the given number of free bytes.
+// leave() resizes the disk. The disk then has the given number of free bytes.
 func (d diskTarget) leave(t *testing.T, free int64) {
 	t.Helper()
 	size := max(1, d.used(t)+free) // 0 would mean no limit
 	require.NoError(t, syscall.Mount("", d.disk, "", syscall.MS_REMOUNT, fmt.Sprintf("size=%d", size)))
 }
 
-// open opens the target, even on a full disk. A DuckDB file that does not exist counts as empty. SQLite and Postgres
+// open() opens the target, even on a full disk. A DuckDB file that does not exist counts as empty. SQLite and Postgres
 // may have to write a file before a reader can connect. So open() first enlarges the disk for SQLite and Postgres.
 func (d diskTarget) open(t *testing.T) *warehouse {
 	t.Helper()

@@ -21,7 +21,7 @@ type sharedTarget struct {
 	all    []string // all sources that share the tables
 }
 
-// open opens copies of the tables. The copies have only the rows of the source.
+// open() opens copies of the tables. The copies have only the rows of the source.
 func (s sharedTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	w := s.icebergTarget.open(t)

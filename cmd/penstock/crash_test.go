@@ -164,7 +164,7 @@ func (r *crashRig) reading(t *testing.T) (stop func()) {
 	}
 }
 
-// looked checks that the readers of a sweep saw rows. Readers that were kept out by locks all the time could not have
+// looked() checks that the readers of a sweep saw rows. Readers that were kept out by locks all the time could not have
 // noticed a fault.
 func (r *crashRig) looked(t *testing.T) {
 	t.Helper()
@@ -347,7 +347,7 @@ func TestCrashWakesUp(t *testing.T) {
 	})
 }
 
-// stopped waits until a signal has stopped the process, and returns true. It returns false if the process ends
+// stopped() waits until a signal has stopped the process, and returns true. It returns false if the process ends
 // instead, or if it is not stopped within the time limit.
 func (c *child) stopped(limit time.Duration) bool {
 	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {

@@ -142,7 +142,7 @@ func (d *discovery) pipeline(ctx context.Context, p config.Pipeline, streams []c
 	return pipeline.Remember(ctx, r.Config(), found)
 }
 
-// unlearned returns the streams to probe. If the user has named streams, or set --all, it returns all streams of r.
+// unlearned() returns the streams to probe. If the user has named streams, or set --all, it returns all streams of r.
 // Otherwise it leaves out child streams, streams of files, and streams for which every destination has a convention
 // that still fits.
 func (d *discovery) unlearned(ctx context.Context, r *open.Run) ([]config.Stream, error) {
@@ -191,9 +191,9 @@ var (
 	errFile     = errors.New("the stream returns files, so there is nothing to learn")
 )
 
-// one returns the convention of a stream. It probes the stream, unless it was already probed for another pipeline. For
-// a child stream and for a stream of files it returns an error. It also returns an error if the request budget is used
-// up.
+// one() returns the convention of a stream. It probes the stream, unless it was already probed for another pipeline.
+// For a child stream and for a stream of files it returns an error. It also returns an error if the request budget is
+// used up.
 func (d *discovery) one(ctx context.Context, r *open.Run, s config.Stream) (extract.Convention, error) {
 	of := r.Pipeline.From[0].Text + " " + s.Name
 	d.mu.Lock()

@@ -410,7 +410,7 @@ func landings(t *testing.T, dir, ndjson string) []landing {
 	}
 }
 
-// installed copies a freshly linked program in small pieces. Without the copy, the measured memory would be too high:
+// installed() copies a freshly linked program in small pieces. Without the copy, the measured memory would be too high:
 // the linker writes the whole program at once, so the kernel stores it as one large piece in the page cache. If a
 // process touches one page of the piece, the kernel counts the whole piece as memory of the process. With Linux 6.18,
 // `penstock version` takes 77 MB directly after linking, and 43 MB if the program was copied in this way or read from

@@ -85,7 +85,7 @@ func (r *fleetRig) startOff(program string, hours int, args ...string) *fleetPro
 	}, args...)
 }
 
-// patiently waits until a query returns the wanted text. It may have to wait for two lease lifetimes.
+// patiently() waits until a query returns the wanted text. It may have to wait for two lease lifetimes.
 func (r *fleetRig) patiently(sql, want string) {
 	r.t.Helper()
 	if !assert.Eventually(r.t, func() bool { return r.text(sql) == want }, 5*time.Minute, 100*time.Millisecond, "%s", sql) {
@@ -207,7 +207,7 @@ func (r *fleetRig) inTime() {
 	require.Equal(t, "0", r.text("SELECT count(*) FROM (SELECT due, lag(due) OVER (ORDER BY run) AS before FROM runs) x WHERE before > due + interval '1 hour'"), "later runs have later ids")
 }
 
-// follows checks the tables of a workspace. Each version of a row ends when the next begins, and the last versions
+// follows() checks the tables of a workspace. Each version of a row ends when the next begins, and the last versions
 // equal the platform's records. There is one certificate per stream and run, and the certificates are in the order of
 // the runs.
 func (r *fleetRig) follows(name string) {

@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// slowly delays each answer about leads by d, so that a run takes longer than the interval of its schedule.
+// slowly() delays each answer about leads by d, so that a run takes longer than the interval of its schedule.
 func (r *fleetRig) slowly(d time.Duration) {
 	for _, name := range r.made {
 		next := http.StripPrefix("/"+name, r.of(name))
@@ -123,7 +123,7 @@ func TestFleetRuns(t *testing.T) {
 		"; attempts at units:", r.text("SELECT string_agg(attempt || ': ' || n, ', ' ORDER BY attempt) FROM (SELECT attempt, count(*) n FROM units GROUP BY 1) x"))
 }
 
-// busy waits until a process has begun an attempt at a source, and returns the index of the process.
+// busy() waits until a process has begun an attempt at a source, and returns the index of the process.
 func (r *fleetRig) busy(all []*fleetProcess) (index int) {
 	r.t.Helper()
 	require.Eventually(r.t, func() bool {
@@ -135,7 +135,7 @@ func (r *fleetRig) busy(all []*fleetProcess) (index int) {
 	return index
 }
 
-// apart checks that the runs in the state database do not overlap, and that each run has the given number of units,
+// apart() checks that the runs in the state database do not overlap, and that each run has the given number of units,
 // all of them complete.
 func (r *fleetRig) apart(units int) {
 	t := r.t

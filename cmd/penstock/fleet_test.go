@@ -125,7 +125,7 @@ func (r *fleetRig) until(sql, want string) {
 	r.t.FailNow()
 }
 
-// whole checks that the tables have as many records as the platform. It also checks that each slot ran once, that no
+// whole() checks that the tables have as many records as the platform. It also checks that each slot ran once, that no
 // unit waits or runs, and that no lease is taken.
 func (r *fleetRig) whole() {
 	r.t.Helper()

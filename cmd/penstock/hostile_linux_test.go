@@ -21,7 +21,7 @@ import (
 // mostMemory is the limit of the peak memory of sync, in MiB, whatever a source responds.
 const mostMemory = 400
 
-// joined formats the numbers from 0 to n-1, and joins the results with commas.
+// joined() formats the numbers from 0 to n-1, and joins the results with commas.
 func joined(n int, format string) string {
 	var b strings.Builder
 	for i := range n {

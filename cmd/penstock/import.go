@@ -196,7 +196,7 @@ func importLines(outcomes []imports.Outcome, changes []imports.Change, f importi
 	return all
 }
 
-// imported summarizes all operations in one sentence.
+// imported() summarizes all operations in one sentence.
 func imported(lines []importLine) string {
 	n := map[string]int{}
 	for _, l := range lines {
@@ -220,7 +220,7 @@ func printJSON(w io.Writer, lines []importLine) error {
 	return nil
 }
 
-// existing returns the content of the file that the streams are merged into, or nil if no file is given. If the file
+// existing() returns the content of the file that the streams are merged into, or nil if no file is given. If the file
 // does not exist, the result is an error if the file is needed, and nil otherwise.
 func existing(file string, needed bool) ([]byte, error) {
 	if file == "" {

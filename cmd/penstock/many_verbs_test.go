@@ -16,7 +16,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
-// told runs a command with --json. The command must succeed. told returns the lines that the command prints.
+// told() runs a command with --json. The command must succeed. told() returns the lines that the command prints.
 func (w *worlds) told(t *testing.T, args ...string) (lines []map[string]any) {
 	t.Helper()
 	code, out, errs := w.penstock(t, append(args, "--json")...)

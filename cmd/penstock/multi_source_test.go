@@ -121,7 +121,7 @@ func (w *worlds) truth(t *testing.T, name, stream string) map[string]int {
 	return all
 }
 
-// holds checks that the rows of each workspace are in the table. The last argument names workspaces that must have no
+// holds() checks that the rows of each workspace are in the table. The last argument names workspaces that must have no
 // rows in the table.
 func (w *worlds) holds(t *testing.T, table, stream string, without ...string) {
 	t.Helper()

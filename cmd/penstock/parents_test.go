@@ -23,7 +23,7 @@ const rarely = `streams:
   sales.invoice: {reread: 10000}
 `
 
-// rarely adds the text of the constant rarely to the platform's configuration.
+// rarely() adds the text of the constant rarely to the platform's configuration.
 func (p *platform) rarely(t *testing.T) {
 	t.Helper()
 	b, err := os.ReadFile(p.config())

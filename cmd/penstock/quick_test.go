@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/open"
 )
 
-// quick runs penstock with short leases.
+// quick() runs penstock with short leases.
 func quick() {
 	if err := forbidCore(); err != nil {
 		panic(err)

@@ -123,7 +123,7 @@ func startAuth(t *testing.T, dir string, kind authKind, env ...string) *authServ
 	return s
 }
 
-// anew undoes what the previous test has done.
+// anew() undoes what the previous test has done.
 func (s *authServer) anew(t *testing.T) *authServer {
 	t.Helper()
 	s.reset()
@@ -159,7 +159,7 @@ func (s *authServer) intercept(h http.HandlerFunc, times int) {
 	s.instead, s.times = h, times
 }
 
-// presented returns how many refresh tokens have reached the server.
+// presented() returns how many refresh tokens have reached the server.
 func (s *authServer) presented() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

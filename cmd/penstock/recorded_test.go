@@ -37,7 +37,7 @@ func (w *worlds) units(t *testing.T, f state.UnitFilter) []state.Unit {
 	return units
 }
 
-// shown returns the units of a run as `runs units` prints them.
+// shown() returns the units of a run as `runs units` prints them.
 func (w *worlds) shown(t *testing.T, run string) (rows []map[string]any) {
 	t.Helper()
 	code, out, errs := w.penstock(t, "runs", "units", run, "--json")

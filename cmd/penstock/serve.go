@@ -126,7 +126,7 @@ func supervisor() serve.Supervisor {
 	return s
 }
 
-// served returns the pipelines of a configuration in the form that package serve needs.
+// served() returns the pipelines of a configuration in the form that package serve needs.
 func (a *app) served(c *config.Config, w *execute.Worker) ([]serve.Pipeline, error) {
 	var all []serve.Pipeline
 	for _, p := range c.Pipelines {

@@ -129,7 +129,7 @@ func (p *parts) reload(ctx context.Context) ([]serve.Pipeline, error) {
 	return all, nil
 }
 
-// waiting returns the keys of the configuration that have new values and need a restart.
+// waiting() returns the keys of the configuration that have new values and need a restart.
 func (p *parts) waiting() []string {
 	if all := p.pending.Load(); all != nil {
 		return *all

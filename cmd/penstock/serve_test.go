@@ -92,7 +92,7 @@ func (d *serving) start() {
 	require.NoError(d.t, d.cmd.Start())
 }
 
-// says waits until the process has printed a text.
+// says() waits until the process has printed a text.
 func (d *serving) says(text string) {
 	d.t.Helper()
 	require.Eventually(d.t, func() bool { return strings.Contains(d.out.String(), text) }, time.Minute, 5*time.Millisecond, "%s", text)
@@ -261,7 +261,7 @@ func TestServeSoak(t *testing.T) {
 
 func mega(n uint64) string { return fmt.Sprintf("%.1f MB", float64(n)/1e6) }
 
-// held returns what this process uses while it is idle: the numbers of goroutines and open files, and the bytes of
+// held() returns what this process uses while it is idle: the numbers of goroutines and open files, and the bytes of
 // heap.
 func held(t *testing.T) (goroutines, files int, heap uint64) {
 	t.Helper()

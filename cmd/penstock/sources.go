@@ -112,7 +112,7 @@ func sourceRows(c *config.Config, stored execute.SourceRecords, name string) (ro
 	return rows
 }
 
-// worst returns the rank of a line. Lines that need attention have the lowest ranks and come first.
+// worst() returns the rank of a line. Lines that need attention have the lowest ranks and come first.
 func worst(row []any) int {
 	switch state, _ := row[1].(string); state {
 	case "faulty", string(pipeline.StatusFailed):

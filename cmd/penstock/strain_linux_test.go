@@ -30,8 +30,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
-// hooked starts a daemon that receives webhooks. The last argument is the bash command that starts the daemon. In this
-// command, $0 is the program.
+// hooked() starts a daemon that receives webhooks. The last argument is the bash command that starts the daemon. In
+// this command, $0 is the program.
 func hooked(t *testing.T, line string) (d *serving, address string) {
 	t.Helper()
 	d = newDaemon(t, "@yearly")

@@ -59,7 +59,7 @@ func (s *sourcesShown) event(e pipeline.Event) {
 	s.requests += e.Requests
 }
 
-// ended counts a source that has ended.
+// ended() counts a source that has ended.
 func (s *sourcesShown) ended(o fleet.Outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -85,7 +85,7 @@ func (i icebergTarget) columns(t *testing.T, at string) string {
 	return strings.Join(all, ", ")
 }
 
-// open loads the files of each table in the catalog into a table of DuckDB.
+// open() loads the files of each table in the catalog into a table of DuckDB.
 func (i icebergTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	db := openMemory(t)

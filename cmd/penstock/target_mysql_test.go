@@ -42,7 +42,7 @@ func (m mysqlTarget) reset(_ *testing.T, kept bool) {
 	}
 }
 
-// open copies all tables into a DuckDB in memory. The columns get the types that MySQL has declared for them. Columns
+// open() copies all tables into a DuckDB in memory. The columns get the types that MySQL has declared for them. Columns
 // with lists get the type that penstock has recorded for them.
 func (m mysqlTarget) open(t *testing.T) *warehouse {
 	t.Helper()
@@ -78,7 +78,7 @@ func (m mysqlTarget) open(t *testing.T) *warehouse {
 	return newWarehouse(t, to)
 }
 
-// lists returns the recorded types of the columns with lists, by table and column.
+// lists() returns the recorded types of the columns with lists, by table and column.
 func (m mysqlTarget) lists(t *testing.T, from *sql.DB) map[string]string {
 	t.Helper()
 	rows, err := from.Query(`SELECT "table", "column", to_type FROM _penstock_schema WHERE action IN ('add_column', 'widen') ORDER BY "at"`)

@@ -68,7 +68,7 @@ func (p postgresTarget) connect(t *testing.T) *pgx.Conn {
 	return c
 }
 
-// open copies every table as text into a DuckDB in memory, and converts the columns to the corresponding types.
+// open() copies every table as text into a DuckDB in memory, and converts the columns to the corresponding types.
 func (p postgresTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	c := p.connect(t)

@@ -43,7 +43,7 @@ func (s sqliteTarget) connect() (*sql.DB, error) {
 	return sql.Open("sqlite", "file:"+s.path()+"?mode=ro&_pragma=busy_timeout(10000)")
 }
 
-// open copies all tables into a DuckDB in memory. The columns get the types that SQLite has declared for them.
+// open() copies all tables into a DuckDB in memory. The columns get the types that SQLite has declared for them.
 func (s sqliteTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	to := openMemory(t)

@@ -175,7 +175,7 @@ func copyTree(t *testing.T, from, to string) {
 	}))
 }
 
-// open loads the files of each folder into a table of DuckDB, with read_parquet.
+// open() loads the files of each folder into a table of DuckDB, with read_parquet.
 func (p parquetTarget) open(t *testing.T) *warehouse {
 	t.Helper()
 	db := openMemory(t)

@@ -173,7 +173,7 @@ func (w *warehouse) rows(t *testing.T, table, key string) ([]facts, []string) {
 	return all, keys
 }
 
-// stored returns a cell in the form that facts needs: equal values are equal strings.
+// stored() returns a cell in the form that facts needs: equal values are equal strings.
 func (c column) stored(t *testing.T, v string) string {
 	t.Helper()
 	switch {
@@ -205,7 +205,7 @@ func (c column) stored(t *testing.T, v string) string {
 	return strings.ToLower(c.typ) + " " + v
 }
 
-// wanted returns the text that facts should have for a value of the source in a column like c.
+// wanted() returns the text that facts should have for a value of the source in a column like c.
 func (c column) wanted(t *testing.T, v any, raw string) string {
 	t.Helper()
 	if c.typ == "JSON" {

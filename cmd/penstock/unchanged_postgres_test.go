@@ -52,7 +52,7 @@ type serverWork struct {
 	took                     time.Duration
 }
 
-// bounded fails the test if the server did too much work for the runs. The runs began at the same time, and no record
+// bounded() fails the test if the server did too much work for the runs. The runs began at the same time, and no record
 // had changed. A settlement waits at most five seconds, so a longer run has more settlements. Therefore the limit of
 // statements grows with the number of settlements, but not with the number of streams. The limits are less than twice
 // what the runs need: 24 statements for a run and 7 for a settlement, 4 commits in a short run, and 650 bytes of WAL

@@ -62,8 +62,8 @@ the captured deliveries become events. A scheme in pipelines.yaml takes preceden
 	return cmd
 }
 
-// learning returns the source that the arguments select. It returns an error if no source or several sources match, or
-// if the scheme of the source is configured, so that nothing is to be learned.
+// learning() returns the source that the arguments select. It returns an error if no source or several sources match,
+// or if the scheme of the source is configured, so that nothing is to be learned.
 func learning(c *config.Config, args []string) (config.Source, error) {
 	var all []config.Source
 	var names []string
@@ -170,7 +170,7 @@ func capturedSamples(ctx context.Context, a *app, c *config.Config, s config.Sou
 	return samples, kept, nil
 }
 
-// unlearned returns the error for the user if nothing was learned. The error says why, and the hint names the usual
+// unlearned() returns the error for the user if nothing was learned. The error says why, and the hint names the usual
 // causes.
 func unlearned(s config.Source, f signature.Finding, captures []state.Event, why error) error {
 	err := fmt.Errorf("learn %s: %w", s.Name, why)

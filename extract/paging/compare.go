@@ -11,8 +11,8 @@ type Likeness int
 const (
 	NoRecords Likeness = iota
 	SameRecords
-	MostlySame
-	FewerRecords // the second page holds a small part of the first, and no other records
+	MostlySame   // at least three quarters of the records are on both pages
+	FewerRecords // the second page has less than three quarters of the records of the first page, and no other records
 	OtherRecords
 )
 
@@ -107,7 +107,8 @@ func Renamed(a, b Hashes) bool {
 // maxRenamed limits, roughly, how many records [Renamed] compares. // Invariant 6
 const maxRenamed = 1 << 16
 
-// sampleRate returns a bit mask. A record belongs to the sample if hash & mask == 0, where hash is the hash of its key.
+// sampleRate returns a bit mask for [Renamed], which compares only a sample of the records. A record belongs to the
+// sample if hash & mask == 0, where hash is the hash of its key.
 func sampleRate(keys []uint64) uint64 {
 	rate := uint64(1)<<max(0, bits.Len(uint(len(keys)))-bits.Len(uint(maxRenamed))) - 1
 	n := 0

@@ -138,8 +138,8 @@ func (p *Progress) Onward(at Position, n int, lastID string, s Signals) (next Po
 	return p.PageAt(at, p.page(at)+1), s.More != Yes
 }
 
-// count decides for an answer that states only a total, or nothing about pages. A total that equals the number of
-// records on the first page may count only that page.
+// count() decides for an answer that states only a total, or nothing about pages. If the total equals the number of
+// records on the first page, it may be the total of this page, and the list may have more pages.
 func (p *Progress) count(at Position, n int, lastID string, s Signals) Continuation {
 	next, ok := p.Onward(at, n, lastID, s)
 	full := s.Total >= 0 && p.Rows == s.Total

@@ -31,7 +31,7 @@ type attitude struct {
 	strange    []string // words of the message that refused noParameter
 }
 
-// named returns the candidates of a pager for the parameters with these names.
+// named() returns the candidates of a pager for the parameters with these names.
 func (e *evidence) named(g Pager, names []string) []Candidate {
 	var out []Candidate
 	for _, name := range names {

@@ -104,7 +104,7 @@ func leads(name string) bool {
 	return slices.Contains(schemas.Paging().Parameters(schemas.ParamLink), name)
 }
 
-// linked returns the position to which a next link leads. If probes found that the server needs all parameters of the
+// linked() returns the position to which a next link leads. If probes found that the server needs all parameters of the
 // link, the position has all of them except credentials. Otherwise the position has only one parameter: the one that
 // the probes accepted, or a usual one.
 func (p *Progress) linked(q url.Values) (Position, bool) {

@@ -81,9 +81,10 @@ func (p *Progress) offset(at Position, n int, s Signals) Position {
 	return Position{Kind: KindOffset, Param: at.or(KindOffset, p.Named("offset", "offset")), At: strconv.FormatInt(from+by, 10)}
 }
 
-// findOrigin finds out whether offsets are counted from 1. If they are, offset 1 returns the first page. But a record
-// that is inserted between the requests has the same effect, so findOrigin reads the first page again and requires that
-// it is unchanged. If offset 1 returns no record of the first page, the parameter counts pages from 0.
+// findOrigin finds out whether offsets are counted from 1. If they are, offset 1 returns the first page. But if they
+// are counted from 0 and a record is inserted at the beginning of the list, offset 1 returns the same records. So
+// findOrigin also reads the first page again, and requires that it is unchanged. If offset 1 returns no record of the
+// first page, the parameter counts pages from 0.
 func (g offset) findOrigin(ctx context.Context, p *Probe, c Candidate) error {
 	for range maxReread {
 		st, like, err := p.request(ctx, Position{Kind: KindPage, Param: c.at.Param, At: "1"})

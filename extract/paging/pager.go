@@ -19,8 +19,8 @@ type Pager interface {
 	// Candidates returns the requests that may return the second page, the likeliest first.
 	Candidates(e *evidence) []Candidate
 
-	// Second returns the position of the second page for a parameter. If the first page does not show this position, the
-	// result has an empty At.
+	// Second returns the position of the second page for a parameter. If the first page does not show this position,
+	// the result has an empty At.
 	Second(e *evidence, param string) Position
 
 	// Next returns the position after a page. The result ok is false if the page does not show that position.
@@ -150,7 +150,7 @@ const (
 	Done             // further probes have decided everything
 )
 
-// echoed returns the parameter that an answer names, if it is one of the usual ones.
+// echoed() returns the parameter that an answer names, if it is one of the usual ones.
 func echoed(n named, usual []string) []string {
 	if n.name != "" && slices.Contains(usual, n.name) {
 		return []string{n.name}

@@ -50,7 +50,7 @@ func (e *evidence) stated() [][]Candidate {
 	return all
 }
 
-// counted returns the candidates of the pagers with [Traits].Blind, the likeliest first.
+// counted() returns the candidates of the pagers with [Traits].Blind, the likeliest first.
 func (e *evidence) counted() [][]Candidate {
 	s := e.First.Signals
 	pages, offsets, since := page{}.Candidates(e), offset{}.Candidates(e), keyset{}.Candidates(e)
@@ -66,7 +66,7 @@ func (e *evidence) counted() [][]Candidate {
 	return append(groups, e.others()...)
 }
 
-// others returns the candidates of the other pagers with [Traits].Blind: all except page, offset and keyset.
+// others() returns the candidates of the other pagers with [Traits].Blind: all except page, offset and keyset.
 func (e *evidence) others() [][]Candidate {
 	var groups [][]Candidate
 	for _, g := range pagers {

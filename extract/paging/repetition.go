@@ -51,9 +51,9 @@ func (r *Repetition) Check(keys []uint64, keyed bool, pages int) (d Repeated, er
 	return d, nil
 }
 
-// alike counts records without a key that were also on the page before or on the first page. If a page of this list had
-// two equal records, records may be equal by chance. Then alike counts only if at least two records, and at least half
-// of the page, are repeated.
+// alike() counts records without a key that were also on the page before or on the first page. If a page of this list
+// had two equal records, records may be equal by chance. Then alike() counts only if at least two records, and at
+// least half of the page, are repeated.
 func (r *Repetition) alike(now []uint64, doubled, overlap, pages int) int {
 	r.hasEqual = r.hasEqual || doubled > 0
 	if pages == 1 {

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// If some signals were not examined, no pass is proven. // Invariants 6, 14 and 15
+// If some signals were not examined, the pass is not proven. // Invariants 6, 14 and 15
 func TestSignalsOfManyMembers(t *testing.T) {
 	read := func(n int, format string) (Signals, signalReader) {
 		var b strings.Builder

@@ -60,7 +60,7 @@ func (f *finder) detectIn(v jsondoc.Value, words []string, path string, depth in
 	return false
 }
 
-// beside returns the index of the records in an answer like [{"page": 1, "total": 87}, [records]]: the only array
+// beside() returns the index of the records in an answer like [{"page": 1, "total": 87}, [records]]: the only array
 // among at most maxBesideList elements.
 func (f *finder) beside(v jsondoc.Value) (place int, ok bool) {
 	n, lists := 0, 0

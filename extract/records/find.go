@@ -219,7 +219,7 @@ func (f *finder) element(v jsondoc.Value, tokens []string) pointerMatch {
 	return f.follow(at, tokens[1:], container{})
 }
 
-// each follows the path from every element or value of v. At least one of them must have the next member.
+// each() follows the path from every element or value of v. At least one of them must have the next member.
 func (f *finder) each(v jsondoc.Value, tokens []string) pointerMatch {
 	d, best := f.d, absent
 	switch {

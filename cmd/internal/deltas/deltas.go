@@ -34,8 +34,8 @@ type Refetcher interface {
 // last event. A record that no longer exists gets a tombstone. In two cases the stream must be read again instead (see
 // [Report].Refresh): its records have no addresses, or their addresses return other content than the list.
 //
-// Deltas shares its Config's Locks with the runs of the pipeline in the same process. It is for use by one
-// goroutine, and lives as long as the configuration.
+// The Locks in the Config must be those that the runs of the pipeline in this process use. Only one goroutine at a time
+// may use a Deltas. A changed configuration needs a new Deltas.
 type Deltas struct {
 	conf   pipeline.Config
 	mu     sync.Mutex // guards fields that operations of several destinations change at the same time
@@ -125,7 +125,7 @@ func (d *Deltas) restFor(fails int) time.Duration {
 	return retry.Policy{First: d.pace.rest, Longest: maxRest}.Wait(fails + 1)
 }
 
-// awake returns the destinations that are not paused after a failure.
+// awake() returns the destinations that are not paused after a failure.
 func (d *Deltas) awake() []pipeline.Destination {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -73,7 +73,7 @@ func (d *Deltas) catchUp() {
 	d.read, d.left = min(d.read, d.left.after), nil
 }
 
-// admitted returns the destinations to which deltas may commit now. It leaves out destinations that lack dropped
+// admitted() returns the destinations to which deltas may commit now. It leaves out destinations that lack dropped
 // events. During a pass it also leaves out destinations whose overlay is full or closed.
 func (d *Deltas) admitted(q *queue, overlays map[string]*overlay.Overlay, dests []pipeline.Destination) []pipeline.Destination {
 	return slices.DeleteFunc(slices.Clone(dests), func(dest pipeline.Destination) bool {

@@ -57,7 +57,7 @@ func (d *Deltas) look(ctx context.Context, q *queue, dest pipeline.Destination) 
 	return nil
 }
 
-// since returns the later of two times: when the last pass over the stream ended in this process, and when d was
+// since() returns the later of two times: when the last pass over the stream ended in this process, and when d was
 // created. Values of events that were received after this time are newer than the rows of the table.
 func (d *Deltas) since(q *queue) time.Time {
 	if ended := q.lock.Since(); ended.After(d.made) {

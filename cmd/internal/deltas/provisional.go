@@ -51,7 +51,7 @@ func (x *delta) provisional(ctx context.Context, p *destinationPosition, stamp s
 	return b, v.table, err
 }
 
-// plainly returns the members of an event that are scalars, not null, and belong to existing columns.
+// plainly() returns the members of an event that are scalars, not null, and belong to existing columns.
 func (v *provisional) plainly(e *entity) map[string]json.RawMessage {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(e.data, &all) != nil || records.KeyOf(e.data, v.x.q.stream.Key[0]) != e.key {

@@ -74,7 +74,7 @@ func (x *delta) othersAnswer(ctx context.Context, about *entity, a *recordAnswer
 	return err == nil && record != nil
 }
 
-// failed handles a failed request. After maxRecordTries it gives the record up, so that other records need not wait.
+// failed() handles a failed request. After maxRecordTries it gives the record up, so that other records need not wait.
 func (x *delta) failed(e *entity, err error) {
 	if e.tries >= maxRecordTries {
 		x.dead = append(x.dead, abandoned{e, err})

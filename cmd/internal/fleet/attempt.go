@@ -8,9 +8,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Attempt is one attempt at units that were claimed together. A unit is settled, with its state and report, as soon as
-// all of its streams are complete, even while other units are still being read. Another worker that takes over the
-// attempt does not read a settled unit again. An Attempt is safe for concurrent use.
+// Attempt is one attempt at units that were claimed together. As soon as all streams of a unit are complete, the unit
+// is settled: its state and its report are stored, even while other units are still being read. If another worker takes
+// over the attempt, it does not read a settled unit again. An Attempt is safe for concurrent use.
 type Attempt struct {
 	redact       func(string) string
 	settle       func(...state.Unit)

@@ -26,8 +26,8 @@ type Claimer struct {
 	Units state.Units
 	Name  string        // unique name of the worker
 	Life  time.Duration // how long the worker keeps units without a heartbeat; 0: DefaultLife
-	// Alone is true if a lock outside the store keeps other workers from taking over the units while this process lives.
-	// An attempt then continues even if the store does not answer.
+	// Alone is true if a lock outside the store keeps other workers from taking over the units while this process
+	// lives. An attempt then continues even if the store does not answer.
 	Alone bool
 }
 
@@ -122,7 +122,7 @@ func (g *heldUnits) held() []int64 {
 	return slices.Sorted(maps.Keys(g.left))
 }
 
-// beat sends heartbeats until ctx ends. Before the call, the last successful heartbeat was at the given time. If
+// beat() sends heartbeats until ctx ends. Before the call, the last successful heartbeat was at the given time. If
 // heartbeats fail for too long, beat calls lost(), before the store lets another worker claim the units. beat measures
 // the time with the clock of this process. If the claimer is Alone, failed heartbeats do not end the attempt.
 // Invariant 13

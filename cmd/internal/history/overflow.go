@@ -37,7 +37,8 @@ type Overflow struct {
 	Limited schemas.Stream // the stream with the limits of its pipeline
 }
 
-// Overflows returns when each table of d got the column [schemas.ColRest]. Tables without the column are not in the map.
+// Overflows returns when each table of d got the column [schemas.ColRest]. Tables without the column are not in the
+// map.
 func Overflows(ctx context.Context, d load.Destination) (map[string]time.Time, error) {
 	all := map[string]time.Time{}
 	err := Scan(ctx, d, load.Changes, func(r Row) error {
@@ -79,7 +80,7 @@ func ReadOverflow(ctx context.Context, d load.Destination, name string, t schema
 	return o, err
 }
 
-// count adds the members in rest, which is the ColRest value of one record. An array counts as one member.
+// count() adds the members in rest, which is the ColRest value of one record. An array counts as one member.
 func (o *Overflow) count(rest string, seen map[string]bool) {
 	d := jsontext.NewDecoder(bytes.NewBufferString(rest), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for len(seen) <= maxRestFields {

@@ -95,7 +95,7 @@ func list(s *Shape, pointerSoFar, resource string, depth int) (pointer string, r
 	return "", nil, false
 }
 
-// one returns the place and the shape of the record in an answer that is no list.
+// one() returns the place and the shape of the record in an answer that is no list.
 func one(s *Shape) (pointer string, record *Shape) {
 	var inner *Member
 	for i, m := range s.Members {

@@ -188,7 +188,7 @@ func (f *definer) common() (prefix string, matches int) {
 	return prefix, matches
 }
 
-// known returns the endpoint of the catalogue that has this method and path. The names of placeholders may
+// known() returns the endpoint of the catalogue that has this method and path. The names of placeholders may
 // differ.
 func (f *definer) known(method, path string) (schemas.Stream, bool) {
 	i := slices.IndexFunc(f.Catalogue, func(s schemas.Stream) bool { return s.Method == method && sameTemplate(s.Path, path) })
@@ -279,7 +279,7 @@ func (f *definer) detailOf(op Operation) string {
 	return ""
 }
 
-// fresh returns a new stream, which is not in the catalogue.
+// fresh() returns a new stream, which is not in the catalogue.
 func (f *definer) fresh(op Operation, full string, l layout) schemas.Stream {
 	s := schemas.Stream{Method: op.Method, Path: full, Class: l.class, Enabled: true}
 	if f.platform {
@@ -304,7 +304,7 @@ func (f *definer) fresh(op Operation, full string, l layout) schemas.Stream {
 	return s
 }
 
-// off disables a stream with a reason, so that "*" does not select it. An earlier reason stays.
+// off() disables a stream with a reason, so that "*" does not select it. An earlier reason stays.
 func off(s *schemas.Stream, format string, args ...any) {
 	if s.Enabled {
 		s.Enabled, s.Reason = false, fmt.Sprintf(format, args...)

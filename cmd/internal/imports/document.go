@@ -218,7 +218,7 @@ func (d *document) find(root ast.Node) error {
 	return nil
 }
 
-// under returns the entries of a mapping.
+// under() returns the entries of a mapping.
 func under(e entry) []entry {
 	m, ok := bare(e.value).(ast.MapNode)
 	if !ok || e.alias {
@@ -281,7 +281,7 @@ func (d *document) entry(name string) (entry, bool) {
 	return d.entries[i], true
 }
 
-// at returns the byte offset of a position.
+// at() returns the byte offset of a position.
 func (d *document) at(s position) int {
 	i := d.lines[min(max(s.line, 1), len(d.lines))-1]
 	for n := 1; n < s.col && i < len(d.data); n++ {

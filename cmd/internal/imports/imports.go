@@ -115,7 +115,7 @@ func (e *Error) Error() string {
 	return e.File + ": " + e.Message
 }
 
-// bounded returns an error for data that is too large or too deep for a parser.
+// bounded() returns an error for data that is too large or too deep for a parser.
 func bounded(file string, data []byte) error {
 	if len(data) > MaxBytes {
 		return &Error{File: file, Message: fmt.Sprintf("larger than %d MiB", MaxBytes>>20)}

@@ -66,7 +66,7 @@ destinations: {w: "duckdb:w.duckdb"}
 pipelines: {all: {from: main, to: w}}
 `
 
-// configured parses a configuration, which must have no faults.
+// configured() parses a configuration, which must have no faults.
 func configured(t *testing.T, text string) *config.Config {
 	t.Helper()
 	c, err := config.Parse([]byte(text), config.Input{

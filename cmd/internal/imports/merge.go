@@ -130,7 +130,7 @@ func (d *document) tagged(e entry) bool {
 	return strings.Contains(before, "!")
 }
 
-// after returns the edit that inserts text below a line. The text must be whole lines.
+// after() returns the edit that inserts text below a line. The text must be whole lines.
 func (d *document) after(line int, text string) edit {
 	at := d.endOf(line)
 	if at == len(d.data) && at > 0 && !strings.HasSuffix(d.data, "\n") {
@@ -194,7 +194,7 @@ func (d *document) checkUnchanged(merged string) error {
 	return nil
 }
 
-// others returns the parsed content of a file without its imported blocks.
+// others() returns the parsed content of a file without its imported blocks.
 func others(text string) (map[string]any, error) {
 	var all map[string]any
 	if err := yaml.Unmarshal([]byte(text), &all); err != nil {

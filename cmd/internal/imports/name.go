@@ -105,8 +105,8 @@ func singular(w string) string {
 // maxStream is the maximum length of a stream's name, so that the names of its child tables fit.
 const maxStream = 48
 
-// fit shortens a name that is too long. The short name ends with a hash, so that two long names with the same beginning
-// stay different.
+// fit() shortens a name that is too long. The short name ends with a hash, so that two long names with the same
+// beginning stay different.
 func fit(name string) string {
 	if len(name) <= maxStream {
 		return name

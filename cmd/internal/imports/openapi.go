@@ -273,8 +273,8 @@ func (r *openAPI) answer(o *Operation, responses *openapi3.Responses) {
 	}
 }
 
-// printed returns a text of the document, shortened and safe to print.
+// printed() returns a text of the document, shortened and safe to print.
 func printed(s string) string { return sentence(s[:min(len(s), 60)]) }
 
-// reads returns true for a method that cannot change data.
+// reads() returns true for a method that cannot change data.
 func reads(method string) bool { return method == "GET" }

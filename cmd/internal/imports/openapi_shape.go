@@ -121,7 +121,7 @@ func enum(s *openapi3.Schema) []string {
 	return all
 }
 
-// both returns the shape of a value that matches two shapes.
+// both() returns the shape of a value that matches two shapes.
 func both(a, b *Shape) *Shape {
 	out := *a
 	if out.Kind == Any {
@@ -143,8 +143,8 @@ func both(a, b *Shape) *Shape {
 	return &out
 }
 
-// either returns the shape of a value that matches one of two shapes. Two objects become one object with the members of
-// both. If the kinds or the formats differ, the result does not state them.
+// either() returns the shape of a value that matches one of two shapes. Two objects become one object with the members
+// of both. If the kinds or the formats differ, the result does not state them.
 func either(a, b *Shape) *Shape {
 	out := *a
 	switch {
@@ -171,7 +171,7 @@ func either(a, b *Shape) *Shape {
 	return &out
 }
 
-// joined returns the members of both objects. If both objects have a member with the same name, the function
+// joined() returns the members of both objects. If both objects have a member with the same name, the function
 // mergeMember merges the two.
 func joined(a, b []Member, mergeMember func(a, b *Shape) *Shape) []Member {
 	if len(b) == 0 {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// seen returns the shape of an example. No column types are derived from it, because another answer may have
+// seen() returns the shape of an example. No column types are derived from it, because another answer may have
 // values of another kind: see Examples in [Description].
 func (r *postman) seen(v any, depth int) *Shape {
 	if r.left--; r.left <= 0 || depth > maxShapeDepth {

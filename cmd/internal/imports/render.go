@@ -96,7 +96,7 @@ func pagination1(p schemas.Pagination) string {
 	return flow(parts)
 }
 
-// several returns a list of texts as YAML, on one line.
+// several() returns a list of texts as YAML, on one line.
 func several(all []string) string {
 	parts := make([]string, len(all))
 	for i, s := range all {

@@ -118,7 +118,7 @@ func fields(names ...string) (all []arrow.Field) {
 	return all
 }
 
-// at returns a time as a cell, nil for the zero time.
+// at() returns a time as a cell, nil for the zero time.
 func at(t time.Time) any {
 	if t.IsZero() {
 		return nil

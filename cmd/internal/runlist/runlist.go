@@ -144,7 +144,7 @@ func (r *Run) join() {
 	}
 }
 
-// together returns the status of a run that has two parts with the statuses a and b.
+// together() returns the status of a run that has two parts with the statuses a and b.
 func together(a, b pipeline.Status) pipeline.Status {
 	switch {
 	case a == "" || a == b:

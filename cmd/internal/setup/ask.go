@@ -141,8 +141,8 @@ func (c *conversation) credential(ctx context.Context, surface schemas.Surface, 
 	}
 }
 
-// tries checks the last answer with the function look, and prints the findings. It returns true if the answer works, if
-// checks are off, or if the user wants to keep the answer anyway.
+// tries() checks the last answer with the function look, and prints the findings. It returns true if the answer works,
+// if checks are off, or if the user wants to keep the answer anyway.
 func (c *conversation) tries(ctx context.Context, look func(*config.Config) []check.Finding) (bool, error) {
 	if c.noCheck {
 		return true, nil

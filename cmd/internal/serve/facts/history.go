@@ -56,7 +56,7 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 // mostScheduled is how many slots of a pipeline are read for the status of its runs.
 const mostScheduled = 200
 
-// scheduled sets the status of the runs that have a slot. The status in the destinations may be wrong, because they
+// scheduled() sets the status of the runs that have a slot. The status in the destinations may be wrong, because they
 // contain only the sources that the run has begun to read. So a run that is still in progress may seem to be complete
 // there.
 // Invariant 14

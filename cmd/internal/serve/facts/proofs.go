@@ -86,7 +86,7 @@ func (b *snapshot) run(r row, c counts) board.Run {
 	return run
 }
 
-// together combines two parts of a run into one. If their statuses differ, the combined status is running if one part
+// together() combines two parts of a run into one. If their statuses differ, the combined status is running if one part
 // still runs, and otherwise partial. // Invariant 14
 func together(a, b board.Run) board.Run {
 	a.Source, a.Sources = "", a.Sources+b.Sources

@@ -22,8 +22,8 @@ const (
 	mostRuns    = 10_000
 	mostRejects = 5_000
 	mostChanges = 20_000
-	mostStreams = 30_000 // streams of all sources together; if there are more, the streams of a source are read on request
-	mostBeats   = 24
+	mostStreams = 30_000  // streams of all sources together; if there are more, the streams of a source are read on request
+	mostBeats   = 24      // last passes of a stream that stay in memory
 	heldBeats   = 100_000 // last passes that stay in memory, for all streams together
 	mostProofs  = 20      // runs whose passes are in memory; the passes of other runs are read on request
 	mostPasses  = 20_000  // passes of all runs in memory

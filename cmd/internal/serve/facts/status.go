@@ -89,7 +89,7 @@ func (f *Facts) Streams(ctx context.Context, source string) (board.List[board.St
 	return all, nil
 }
 
-// each returns the streams of a pipeline with several sources.
+// each() returns the streams of a pipeline with several sources.
 func (b *snapshot) each(s serve.Status) []board.Stream {
 	streams, sources := set(s.Streams), set(s.Sources)
 	var all []board.Stream

@@ -44,7 +44,7 @@ func (d *deliveries) add(n serve.WebhookSeen, now time.Time) {
 	t.perMin[t.minute%minutes]++
 }
 
-// count adds the numbers of deliveries from the source to w.
+// count() adds the numbers of deliveries from the source to w.
 func (d *deliveries) count(w *board.Webhook, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
