@@ -117,8 +117,8 @@ func (w *work) filterColumn(c *condition) (at int, err error) {
 	return -1, nil
 }
 
-// met reports whether a row meets the condition. The parameter src is nil if no row has a value. The result depends
-// only on the row's value, not on the type to which other values have widened the column. // Invariant 8
+// The method met() reports whether a row meets the condition. The parameter src is nil if no row has a value. The
+// result depends only on the row's value, not on the type to which other values have widened the column. // Invariant 8
 func (c *condition) met(src *vector, row int) bool {
 	if src == nil || src.isEmpty(row) {
 		return c.Null != nil && *c.Null || c.NotIn != nil

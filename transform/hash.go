@@ -51,7 +51,8 @@ type cut struct {
 
 func (h *recordHash) begin() { h.sum, h.context, h.cuts = sum{}, 0, h.cuts[:0] }
 
-// cut notes that the bytes b[begin:end] of the current member are replaced by other bytes before they are hashed.
+// The method cut() notes that the bytes b[begin:end] of the current member are replaced by other bytes before they are
+// hashed.
 func (h *recordHash) cut(begin, end int, with []byte) {
 	h.cuts = append(h.cuts, cut{begin, end, with})
 }

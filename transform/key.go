@@ -17,7 +17,7 @@ type recordKey struct {
 	rules   *fieldRules
 }
 
-// complete reports whether the row has a value in each column of the key.
+// The method complete() reports whether the row has a value in each column of the key.
 func (k *recordKey) complete(row int) bool {
 	for _, c := range k.columns {
 		if c == nil || !c.has(row) {
@@ -51,7 +51,7 @@ func (k *recordKey) of(row int) string {
 	return joinKey(values)
 }
 
-// plain reports whether the key is the value of one column. Any other key is written as text.
+// The method plain() reports whether the key is the value of one column. Any other key is written as text.
 func (k *recordKey) plain() bool {
 	return len(k.columns) == 1 && k.columns[0] != nil && k.columns[0].kind > kindStale
 }
@@ -130,7 +130,7 @@ func (k *recordKey) value(record []byte, i int) []byte {
 	return nil
 }
 
-// masked returns the value of one part of the key, in masked form if a rule masks the column.
+// The method masked() returns the value of one part of the key, in masked form if a rule masks the column.
 func (k *recordKey) masked(i int, v []byte) []byte {
 	rule := k.rules.at(k.source(i))
 	if !rule.hides() {

@@ -174,7 +174,8 @@ func (x *redactor) plain(b []byte, begin, end int) []byte {
 	return x.name
 }
 
-// redacted returns the record in the form that a reject may show. The second result is true if a value was hidden.
+// The method redacted() returns the record in the form that a reject may show. The second result is true if a value was
+// hidden.
 func (r *fieldRules) redacted(raw []byte, begin, end int) (record []byte, lossy bool) {
 	if !r.any() {
 		return raw[begin:end], false
@@ -187,8 +188,8 @@ func (r *fieldRules) redacted(raw []byte, begin, end int) (record []byte, lossy 
 	return out, true
 }
 
-// shown returns the record in the form that a reject may show, and its hash. If that form is not the original, the
-// third result says so.
+// The method shown() returns the record in the form that a reject may show, and its hash. If that form is not the
+// original, the third result says so.
 func (r *fieldRules) shown(page []byte, begin, end int) (raw, hash, note string) {
 	record, lossy := r.redacted(page, begin, end)
 	raw = printable(record, maxRawRecord)

@@ -105,7 +105,7 @@ func (x *rejects) element(f *field, row, index int, raw []byte) {
 	x.at(f, f.element(row, index), schemas.TypeName(f.column.elem.typ), raw, minusZero)
 }
 
-// null adds a reject for a null among the objects of an array.
+// The method null() adds a reject for a null among the objects of an array.
 func (x *rejects) null(f *field, row, index int) {
 	x.at(f, f.element(row, index), "object", []byte("null"), "null in a list of objects")
 }
@@ -181,8 +181,8 @@ func (t *table) pointer(row int) string {
 	return t.parent.pointer(int(t.parentRow[row])) + t.within + "/" + strconv.Itoa(int(t.position[row]))
 }
 
-// printable returns the beginning of b as text. The text is at most three bytes longer than limit. Bytes that are not
-// UTF-8 become \xNN.
+// The function printable() returns the beginning of b as text. The text is at most three bytes longer than limit. Bytes
+// that are not UTF-8 become \xNN.
 func printable(b []byte, limit int) string {
 	if len(b) <= limit && utf8.Valid(b) {
 		return string(b)

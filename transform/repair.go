@@ -133,7 +133,7 @@ func (x *repairer) refuse(s valuePath, wanted, reason string, values ...[]byte) 
 	x.faults = append(x.faults, fault{s.pointer, wanted, raw, reason})
 }
 
-// shown returns the value v in the form that a reject may show. The parameter s is the path of the value.
+// The method shown() returns the value v in the form that a reject may show. The parameter s is the path of the value.
 func (x *repairer) shown(v []byte, s valuePath) []byte {
 	if !x.rules.any() {
 		return v

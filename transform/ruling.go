@@ -91,7 +91,8 @@ func (r *fieldRules) carryOut(v schemas.Verdict, pointer string) *fieldRule {
 	return k
 }
 
-// ready prepares the mask of the rule. If the mask is invalid, it stores the error in r.err and redacts the field.
+// The method ready() prepares the mask of the rule. If the mask is invalid, it stores the error in r.err and redacts
+// the field.
 func (k *fieldRule) ready(r *fieldRules) {
 	if !k.Masked() {
 		return
@@ -111,7 +112,8 @@ func (r *fieldRules) filters(path string) bool {
 	return slices.ContainsFunc(r.stream.Rules.Filter, func(c schemas.Condition) bool { return c.Column == path || strings.HasPrefix(c.Column, path+"__") })
 }
 
-// renamed returns the name that the stream's rules give to the column of a field, or "" if they do not rename it.
+// The method renamed() returns the name that the stream's rules give to the column of a field, or "" if they do not
+// rename it.
 func (r *fieldRules) renamed(pointer string) string {
 	if k := r.at(pointer); k != nil {
 		return k.Rename
@@ -122,8 +124,8 @@ func (r *fieldRules) renamed(pointer string) string {
 // hides reports whether the values of a field may be visible only in masked form, or not at all.
 func (k *fieldRule) hides() bool { return k != nil && (k.Drop || k.Masked()) }
 
-// verbatim reports whether the values of the field are stored as the source spelled them, because the mask produces
-// text. So the result of the mask does not depend on the type to which other values have widened the column.
+// The method verbatim() reports whether the values of the field are stored as the source spelled them, because the mask
+// produces text. So the result of the mask does not depend on the type to which other values have widened the column.
 // Invariant 8
 func (k *fieldRule) verbatim() bool { return k != nil && k.text != nil }
 

@@ -144,8 +144,9 @@ func (s *tableSet) child(parent *table, within string, depth, level int) *table 
 	return t
 }
 
-// taken reports whether a table of the other kind already has this path. There are two kinds: children of the root
-// table, and children of child tables. The last argument is true if the path is needed for a table of the second kind.
+// The method taken() reports whether a table of the other kind already has this path. There are two kinds: children of
+// the root table, and children of child tables. The last argument is true if the path is needed for a table of the
+// second kind.
 func (s *tableSet) taken(path string, deep bool) (taken bool) {
 	s.root.each(func(t *table) {
 		taken = taken || t.place == path && (t.level > 1) != deep
@@ -226,8 +227,8 @@ func (s *tableSet) addRest(t *table) {
 	s.version++
 }
 
-// always reports whether the field gets a column even beyond the limit. This applies to fields that the stream or its
-// rules name, and to the field for records that are not objects.
+// The method always() reports whether the field gets a column even beyond the limit. This applies to fields that the
+// stream or its rules name, and to the field for records that are not objects.
 func (s *tableSet) always(t *table, pointer string) bool {
 	path := schemas.Column(t.path + pointer)
 	if _, declared := s.declared[path]; declared || s.rules.filters(path) {

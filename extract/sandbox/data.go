@@ -12,8 +12,8 @@ type builder struct {
 	scale int
 }
 
-// fixed creates n rows, independent of the scale. Each row gets the id first, then its columns, then the columns of
-// gen.made that it does not have yet.
+// The method fixed() creates n rows, independent of the scale. Each row gets the id first, then its columns, then the
+// columns of gen.made that it does not have yet.
 func (b *builder) fixed(name string, n int, row func(g *gen, i int) object) {
 	g := newGen(b.w, b.seed, name)
 	g.rows = n

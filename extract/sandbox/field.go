@@ -93,8 +93,8 @@ func (r *refielder) object() {
 	})
 }
 
-// each reads an array or object. It calls a function for each part, with the length of the output before the part and
-// its comma. To leave the part out, the function cuts the output to this length.
+// The method each() reads an array or object. It calls a function for each part, with the length of the output before
+// the part and its comma. To leave the part out, the function cuts the output to this length.
 func (r *refielder) each(end byte, part func(length int)) {
 	r.out = append(r.out, r.in[r.at])
 	r.at++

@@ -136,7 +136,7 @@ func (g *gen) stamp(i int) time.Time {
 
 func iso(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// made returns the columns at the end of most rows. created_by is the tenant, not the author.
+// The method made() returns the columns at the end of most rows. created_by is the tenant, not the author.
 func (g *gen) made(i int) object {
 	created := g.stamp(i)
 	updated := created

@@ -21,7 +21,8 @@ func stagesWithPipeline(w *world, p params, stages any) any {
 	return obj("pipeline_name", pipeline, "lead_stages", stages)
 }
 
-// recent returns the newest rows of a table, for home screens. A reader must not mistake them for the whole list.
+// The function recent() returns the newest rows of a table, for home screens. A reader must not mistake them for the
+// whole list.
 func recent(w *world, name string, n int, view string) list {
 	rows, v, shown := order(w.table(name).rows, "-created_at"), parseView(view), list{}
 	for _, r := range rows[:min(n, len(rows))] {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// spoiled makes the answer to a request that a fault affects.
+// The type spoiled makes the answer to a request that a fault affects.
 type spoiled struct {
 	server  *Server
 	r       *http.Request

@@ -140,7 +140,7 @@ func (s *subscription) next(now time.Time) (*plannedDelivery, time.Duration) {
 	return s.ready[0], wait
 }
 
-// sent removes the first ready delivery. Only run calls sent.
+// The method sent() removes the first ready delivery. Only run() calls it.
 func (s *subscription) sent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -178,8 +178,8 @@ func (s *bucketStore) learn(m *manifest) {
 	s.seen, s.seenAt = m, time.Now()
 }
 
-// recent returns a manifest that may be a few seconds old. That is enough to look up tables of other streams. Without
-// recent, each of a hundred streams would read the manifests of all others.
+// The method recent() returns a manifest that may be a few seconds old. That is enough to look up tables of other
+// streams. Without it, each of a hundred streams would read the manifests of all others.
 func (s *bucketStore) recent(ctx context.Context) (*manifest, error) {
 	s.mu.Lock()
 	seen, asked := s.seen, s.seenAt
@@ -211,7 +211,8 @@ func (s *bucketStore) read(ctx context.Context, sequence int64) (*manifest, erro
 
 func (f *file) key() string { return path.Join(filepath.ToSlash(f.dir), filepath.ToSlash(f.Name)) }
 
-// live returns only files that m names. The folder also holds files of earlier generations and of other programs.
+// The method live() returns only files that m names. The folder also holds files of earlier generations and of other
+// programs.
 func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[string]int64, error) {
 	s.mu.Lock()
 	all := s.listed

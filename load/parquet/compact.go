@@ -50,8 +50,8 @@ func sizeOf(s *segment) int {
 	return bits.Len64(uint64(s.root().Rows)) / 3
 }
 
-// mergeable returns segments of one size class and one partition. If the table keeps versions, only adjacent
-// segments are merged, so that versions stay in the order in which they were written.
+// The function mergeable() returns segments of one size class and one partition. If the table keeps versions, only
+// adjacent segments are merged, so that versions stay in the order in which they were written.
 func mergeable(t *table, segs []*segment) []*segment {
 	type class struct {
 		part string

@@ -109,8 +109,8 @@ func (d *directory) pattern(table string, shared bool) string {
 	return filepath.Join(d.path, stream, current, folderOf(table), "*"+suffix)
 }
 
-// usable checks that the file system supports symbolic links. Without this check, a commit would do all its work and
-// fail at the end.
+// The method usable() checks that the file system supports symbolic links. Without this check, a commit would do all
+// its work and fail at the end.
 func (d *directory) usable(path string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -214,7 +214,8 @@ func (s *dirStore) read(gen string) (*manifest, error) {
 	return m, nil
 }
 
-// hold locks the folder until the lock is released or the process exits. A suspended process keeps the lock.
+// The method hold() locks the folder until the lock is released or the process exits. A suspended process keeps the
+// lock.
 // Invariant 13
 func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	for _, step := range []func() error{
@@ -368,8 +369,9 @@ func (e *linkInside) Error() string {
 		"replace the link by its target, or mount the target there; only the lake's own folder may be a link", e.path)
 }
 
-// unlinked returns a [linkInside] if a part of path below root is a symbolic link. Parts that do not exist are
-// accepted. Penstock reads the target of the link to the current generation, but never opens files through this link.
+// The function unlinked() returns a [linkInside] if a part of path below root is a symbolic link. Parts that do not
+// exist are accepted. Penstock reads the target of the link to the current generation, but never opens files through
+// this link.
 func unlinked(root, path string) error {
 	rel, err := filepath.Rel(root, path)
 	if err != nil {

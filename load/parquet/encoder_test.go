@@ -102,7 +102,7 @@ func part(r *rapid.T, s *arrow.Schema, of []column, rare int) ([]arrow.Array, in
 	return out, out[0].Len()
 }
 
-// hollow makes the last list null, but keeps its elements in the array.
+// The function hollow() makes the last list null, but keeps its elements in the array.
 func hollow(l *array.List) arrow.Array {
 	valid := make([]byte, (l.Len()+7)/8)
 	nulls := 1

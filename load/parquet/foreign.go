@@ -86,7 +86,7 @@ func (x *builder) checkForeign(ctx context.Context) error {
 }
 
 // drop removes a table whose folder is missing. The rows of a child table were part of records. So if a segment had
-// such rows, the next pass writes all records of this segment again.
+// rows of the child table, the next pass writes all records of this segment again.
 func (x *builder) drop(ctx context.Context, t *table, all map[*table]condition) error {
 	x.next.Tables = slices.DeleteFunc(x.next.Tables, func(o *table) bool { return o == t })
 	if !load.Child(t.schema) {

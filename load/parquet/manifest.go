@@ -179,7 +179,7 @@ func (t *table) read() error {
 
 func (t *table) has(column string) bool { return t.schema.HasField(column) }
 
-// ended returns the name of the column that is null exactly in current rows; "" if all rows are current.
+// The method ended() returns the name of the column that is null exactly in current rows; "" if all rows are current.
 func (t *table) ended() string {
 	switch {
 	case t.Mode == schemas.History && t.has(schemas.ColValidTo):

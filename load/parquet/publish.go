@@ -130,9 +130,9 @@ const (
 	thinParts  = 64
 )
 
-// expired returns the generations that stay listed. The oldest generation always stays. Only the oldest listed
-// generation determines which files are removed, so the files of an omitted generation stay too, and its readers can
-// finish.
+// The function expired() returns the generations that stay listed. The oldest generation always stays. Only the oldest
+// listed generation determines which files are removed, so the files of an omitted generation stay too, and its readers
+// can finish.
 func expired(all []generation, keepFor time.Duration) []generation {
 	part := max(keepFor/thinParts, time.Second)
 	var out []generation

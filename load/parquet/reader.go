@@ -101,8 +101,8 @@ func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns
 	return nil
 }
 
-// picked returns the columns to read, in file order and without duplicates. It returns at least one column, because the
-// rows are counted by reading a column.
+// The function picked() returns the columns to read, in file order and without duplicates. It returns at least one
+// column, because the rows are counted by reading a column.
 func picked(places, there []int) []int {
 	var out []int
 	for _, p := range places {

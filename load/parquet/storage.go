@@ -32,14 +32,14 @@ type streamStore interface {
 	// manifest; nil if there is none.
 	tidy(ctx context.Context, m *manifest) error
 
-	// costly reports whether listing all files is so expensive that it is done only once per run.
+	// The method costly() reports whether listing all files is so expensive that it is done only once per run.
 	costly() bool
 
-	// live returns the sizes of a table's existing files by their names. It returns nil if the table's folder is missing.
-	// In a bucket, it returns nil if none of the files exists.
+	// The method live() returns the sizes of a table's existing files by their names. It returns nil if the table's
+	// folder is missing. In a bucket, it returns nil if none of the files exists.
 	live(ctx context.Context, m *manifest, t *table) (map[string]int64, error)
 
-	// open returns an error that wraps fs.ErrNotExist if the file does not exist.
+	// The method open() returns an error that wraps fs.ErrNotExist if the file does not exist.
 	open(ctx context.Context, f *file) (input, error)
 
 	draft(ctx context.Context) (pendingGeneration, error)

@@ -263,7 +263,7 @@ func (c *catalog) checkSafe(names []string) error {
 	return nil
 }
 
-// usable returns an error if rows cannot be written to the named table at all.
+// The method usable() returns an error if rows cannot be written to the named table at all.
 func (c *catalog) usable(name string) error {
 	t, known := c.made[name]
 	o := c.live[name]
@@ -315,7 +315,7 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	return load.Adopt(want, mode, o.Types, c.d.Lattice)
 }
 
-// altered updates the catalog after this transaction has carried out a plan.
+// The method altered() updates the catalog after this transaction has carried out a plan.
 func (c *catalog) altered(p load.Plan) {
 	o := Object{}
 	if there := c.live[p.Table.Name]; there != nil {

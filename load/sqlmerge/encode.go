@@ -242,7 +242,7 @@ func WidenDocument(document string, from, to arrow.DataType) string {
 	return document
 }
 
-// stored converts the JSON of a widened value to the value to store.
+// The function stored() converts the JSON of a widened value to the value to store.
 func stored(document string, t arrow.DataType) any {
 	if document == "null" && !schemas.SameType(t, schemas.JSON) {
 		return nil

@@ -286,7 +286,7 @@ func (m *merge) removeChildren(t *target) error {
 	})
 }
 
-// end ends the versions that are followed by a new one, and their child rows.
+// The method end() ends the versions that are followed by a new one, and their child rows.
 func (m *merge) end(t *target) error {
 	set := "SET " + m.in.synced() + ", " + schemas.ColValidTo + " = "
 	err := m.sql.change(t, fmt.Sprintf("UPDATE %s AS t %ss.f FROM %s AS s WHERE s.st = %s AND %s AND %s%s",

@@ -38,7 +38,7 @@ const maxExcept = 1 << 14
 // has more rows in the range, it is cheaper to look up each arriving row.
 func maxBeside(rows int64) int64 { return 2*rows + 1000 }
 
-// ordered reports whether the table has a key that can be in order.
+// The function ordered() reports whether the table has a key that can be in order.
 func ordered(t *target) bool {
 	return OneRowPerKey(t.Table) && len(t.Key) == 1 && schemas.SameType(load.TypeOf(t.Columns, t.Key[0]), schemas.Int64)
 }
@@ -114,7 +114,7 @@ func newWalk(staged *load.Staged, direction int) *walk {
 	return w
 }
 
-// open moves to the next batch if the current one has no rows left.
+// The method open() moves to the next batch if the current one has no rows left.
 func (w *walk) open() {
 	for ; w.batch < len(w.staged.Batches); w.batch++ {
 		b := w.staged.Batches[w.batch]
@@ -171,7 +171,7 @@ func (w *walk) finish() {
 	}
 }
 
-// remaining returns the rows that must be compared later.
+// The method remaining() returns the rows that must be compared later.
 func (w *walk) remaining() (*load.Staged, error) {
 	key := w.staged.Key
 	schema := arrow.NewSchema([]arrow.Field{

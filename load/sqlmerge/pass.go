@@ -37,7 +37,7 @@ func (d *Store) resume(p *pass) seen {
 	return p.seen.clone()
 }
 
-// lost reports whether carried keys of the pass are lost.
+// The method lost() reports whether carried keys of the pass are lost.
 func (d *Store) lost(p *pass) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,7 +54,7 @@ func (d *Store) advance(p *pass, s seen) {
 }
 
 // LoseCarried is called when the database has lost its temporary tables. It forgets the carried keys of all passes,
-// because these were stored in such tables.
+// because these keys were stored in temporary tables.
 func (d *Store) LoseCarried() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

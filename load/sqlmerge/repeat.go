@@ -195,7 +195,7 @@ func (x *repeatable) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// same reports whether two outcomes are equal. It ignores the keys that they list.
+// The function same() reports whether two outcomes are equal. It ignores the keys that they list.
 func same(a, b load.Outcome) bool {
 	a.Keys, b.Keys = nil, nil
 	return reflect.DeepEqual(a, b)
@@ -292,7 +292,7 @@ func (x *repeatable) Rollback() error {
 	return x.now.Rollback()
 }
 
-// end releases the rows.
+// The method end() releases the rows.
 func (x *repeatable) end() {
 	x.failed = errOver
 	for _, s := range x.steps {

@@ -40,8 +40,8 @@ func (l *rowLog) add(t *target, c change) error {
 	return nil
 }
 
-// deleted logs rows that are about to be deleted. The expressions for the key and the previous row refer to the rows in
-// the FROM clause.
+// The method deleted() logs rows that are about to be deleted. The expressions for the key and the previous row refer
+// to the rows in the FROM clause.
 func (l *rowLog) deleted(t *target, key, before, from string) error {
 	if l == nil {
 		return nil
@@ -49,7 +49,7 @@ func (l *rowLog) deleted(t *target, key, before, from string) error {
 	return l.add(t, change{at: t.in.Timestamp(t.in.when), action: "'delete'", key: key, before: before, after: "NULL", from: from})
 }
 
-// written logs the records that are about to be written, with their previous rows.
+// The method written() logs the records that are about to be written, with their previous rows.
 func (l *rowLog) written(t *target, n counts) error {
 	if l == nil || load.IsInternal(t.Name) || n.written() == 0 {
 		return nil
@@ -82,8 +82,8 @@ func (l *rowLog) written(t *target, n counts) error {
 	})
 }
 
-// staged returns the staged rows of the records that get a new row. If these are more than a small part of the staged
-// rows, it returns all staged rows. The caller releases the result.
+// The method staged() returns the staged rows of the records that get a new row. If these are more than a small part of
+// the staged rows, it returns all staged rows. The caller releases the result.
 func (l *rowLog) staged(t *target, n counts) (*load.Staged, error) {
 	few := n.written() <= max(4, t.staged.Rows/16)
 	chosen := map[int64]bool{}

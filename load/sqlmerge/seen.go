@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// seen stores which records a pass has found unchanged: as a range of keys in [order], and as a table of carried keys.
-// Rows that the pass has written need no entry, because their run column has the id of the pass.
+// The type seen stores which records a pass has found unchanged: as a range of keys in [order], and as a table of
+// carried keys. Rows that the pass has written need no entry, because their run column has the id of the pass.
 type seen struct {
 	order   order
 	carried *carried        // nil: none yet

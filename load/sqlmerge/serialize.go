@@ -39,8 +39,8 @@ func (c *catalog) serialize(ctx context.Context, s Session, pending []*load.Stag
 }
 
 // rootsToChange returns the names of the root tables that must change for the staged rows, or that seem to have been
-// changed by hand. For such a child table, it returns the root table. The names are sorted, so that all sources wait
-// for locks in the same order.
+// changed by hand. In the place of a child table, it returns the root table. The names are sorted, so that all sources
+// wait for locks in the same order.
 func (c *catalog) rootsToChange(pending []*load.Staged, swept string) (roots []string) {
 	for _, p := range pending {
 		plan, err := load.Fit(c.made[p.Name], p.Table)
@@ -55,7 +55,7 @@ func (c *catalog) rootsToChange(pending []*load.Staged, swept string) (roots []s
 	return slices.Compact(roots)
 }
 
-// foreign reports whether the table looks as if it was changed by hand.
+// The method foreign() reports whether the table looks as if it was changed by hand.
 func (c *catalog) foreign(name string) bool {
 	_, err := c.table(name)
 	return err != nil

@@ -66,7 +66,8 @@ func on(alias string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// equal returns the condition that rows of a and b have the same key. Both tables have the key columns k0, k1….
+// The function equal() returns the condition that rows of a and b have the same key. Both tables have the key columns
+// k0, k1….
 func equal(a, b string, key []string) string {
 	and := make([]string, len(key))
 	for i := range key {

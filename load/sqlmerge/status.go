@@ -30,13 +30,14 @@ type counts struct {
 	shifted              int64 // new versions that do not begin at their synced_at
 }
 
-// written returns the number of records that get a new row.
+// The method written() returns the number of records that get a new row.
 func (n counts) written() int64 { return n.fresh + n.changed + n.next }
 
 // records returns a FROM item with the records of the status table whose st has the given value.
 func (in *scope) records(st string) string { return in.Temp(status) + " WHERE st = " + st }
 
-// chosen returns the insertion of those staged rows that must be written. All staged rows were compared before.
+// The method chosen() returns the insertion of those staged rows that must be written. All staged rows were compared
+// before.
 func (t *target) chosen(n counts) Insertion {
 	i := Insertion{Table: t.Table, Staged: t.staged, Valid: n.shifted > 0}
 	switch {

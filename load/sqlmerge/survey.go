@@ -198,8 +198,8 @@ func (d *Store) digestSQL(i int, c *catalog, source string, t schemas.Table) str
 		some, by.Digest("t.x"), countIf("t.h = ''"), row, hash, hash, from, in.current("t."), load.MostDigested+1)
 }
 
-// kept collects rows of one table that a survey keeps. In the result of the query, all values are texts, because the
-// tables have columns of different types.
+// The type kept collects rows of one table that a survey keeps. In the result of the query, all values are texts,
+// because the tables have columns of different types.
 type kept struct {
 	key     state.Key
 	table   string
@@ -207,7 +207,8 @@ type kept struct {
 	rows    [][]any
 }
 
-// current adds to each stream the requested columns of its current rows. It uses one statement for all streams.
+// The method current() adds to each stream the requested columns of its current rows. It uses one statement for all
+// streams.
 func (d *Store) current(ctx context.Context, r Reader, c *catalog, streams []load.Surveyed, found map[state.Key]surveyed) error {
 	var all []*kept
 	width, left := 0, int64(load.MostCurrent)
@@ -358,7 +359,8 @@ func ownFrom(d Dialect, t schemas.Table, k state.Key) string {
 	return fmt.Sprintf("%s LIMIT %d", where, most)
 }
 
-// untouched reports whether all tables of a family are as penstock has recorded them, and safe to write to.
+// The method untouched() reports whether all tables of a family are as penstock has recorded them, and safe to write
+// to.
 func (c *catalog) untouched(name string) bool {
 	for _, made := range c.made {
 		if !inFamilies(made.Name, []string{name}) {

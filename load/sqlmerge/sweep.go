@@ -41,9 +41,9 @@ func (m *merge) sweep(s load.Sweep) error {
 	return nil
 }
 
-// missing is a temporary table with the keys k0, k1… of the missing current rows, or of the current rows that
-// [load.Sweep].Keys selects. For a table without a key, it has one row for each hash with surplus rows. Then the column
-// h is the hash, n is the number of rows that stay, and spare is the number of surplus rows.
+// The constant missing names a temporary table with the keys k0, k1… of the missing current rows, or of the current
+// rows that [load.Sweep].Keys selects. For a table without a key, it has one row for each hash with surplus rows. Then
+// the column h is the hash, n is the number of rows that stay, and spare is the number of surplus rows.
 const missing = "_penstock_missing"
 
 func (m *merge) sweepKeyed(t *target, s load.Sweep) error {

@@ -68,8 +68,8 @@ func (t *target) own(prefix string) string {
 	return " AND " + prefix + schemas.ColSource + " = " + t.in.Literal(t.in.source)
 }
 
-// current returns the condition that a row is current: in History it has not ended, and in other modes it is not a
-// tombstone.
+// The method current() returns the condition that a row is current: in History it has not ended, and in other modes it
+// is not a tombstone.
 func (t *target) current(prefix string) string {
 	if t.Mode == schemas.History {
 		return prefix + schemas.ColValidTo + " IS NULL"
@@ -77,7 +77,8 @@ func (t *target) current(prefix string) string {
 	return prefix + schemas.ColDeletedAt + " IS NULL"
 }
 
-// open returns " AND" and the condition that a row has not ended. In modes other than History, it returns "".
+// The method open() returns " AND" and the condition that a row has not ended. In modes other than History, it returns
+// "".
 func (t *target) open(prefix string) string {
 	if t.Mode != schemas.History {
 		return ""
@@ -88,16 +89,16 @@ func (t *target) open(prefix string) string {
 // run returns an expression for the run of a row. The expression compares texts by their bytes.
 func (t *target) run(prefix string) string { return prefix + schemas.ColRun + t.in.traits.Bytewise }
 
-// written returns the condition that the pass has written a row.
+// The method written() returns the condition that the pass has written a row.
 func (t *target) written(prefix string) string {
 	return fmt.Sprintf("coalesce(%s >= %s, 1 = 0)", t.run(prefix), t.in.Literal(t.in.run))
 }
 
-// untouched returns the condition that a row t is current, and that the pass has not written it.
+// The method untouched() returns the condition that a row t is current, and that the pass has not written it.
 func (t *target) untouched() string { return t.current("t.") + " AND NOT " + t.written("t.") }
 
-// replaced returns " AND" and the condition that a row of the table, or of its root table, belongs to a version that is
-// replaced in place. It returns "" if this holds for all rows of the record.
+// The method replaced() returns " AND" and the condition that a row of the table, or of its root table, belongs to a
+// version that is replaced in place. It returns "" if this holds for all rows of the record.
 func (t *target) replaced(prefix string) string {
 	if t.Mode == schemas.Append {
 		return t.own(prefix) + " AND " + t.written(prefix)
@@ -105,7 +106,8 @@ func (t *target) replaced(prefix string) string {
 	return t.own(prefix) + t.open(prefix)
 }
 
-// latest returns the order of the rows t of a record, the last one first. It returns "" if a record has only one row.
+// The method latest() returns the order of the rows t of a record, the last one first. It returns "" if a record has
+// only one row.
 func (t *target) latest() string {
 	order := t.run("t.") + " DESC, t." + schemas.ColSyncedAt + " DESC"
 	switch t.Mode {

@@ -1,7 +1,7 @@
 package jsonscan
 
 // Empty returns the position after the value at i if this value is empty: null, [], {}, or an object with only such
-// values. The parameter levels limits how deep such objects may be nested.
+// values. The last argument limits how deep such objects may be nested.
 func Empty(b []byte, i, levels int) (end int, ok bool) {
 	switch b[i] {
 	case 'n':

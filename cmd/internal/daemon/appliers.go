@@ -45,7 +45,7 @@ func (as appliers) close() {
 	}
 }
 
-// earlier returns the earlier of two times. The zero time does not count.
+// The function earlier() returns the earlier of two times. The zero time does not count.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -53,7 +53,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// sooner returns the shorter of two waits. A wait of 0 does not count.
+// The function sooner() returns the shorter of two waits. A wait of 0 does not count.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b > 0 && b < a {
 		return b

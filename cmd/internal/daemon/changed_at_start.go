@@ -17,8 +17,8 @@ func ChangedAtStart(was, is config.Config) []string {
 		comparedKey{"serve.openlineage", sameCollector(was.Serve.OpenLineage, is.Serve.OpenLineage)})
 }
 
-// changed returns the keys whose values differ. It checks the keys that every daemon reads only when it starts, and the
-// keys in the parameter own.
+// The function changed() returns the keys whose values differ. It checks the keys that every daemon reads only when it
+// starts, and the keys that the caller adds.
 func changed(was, is config.Config, own ...comparedKey) (keys []string) {
 	for _, k := range append(own,
 		comparedKey{"serve.tls", sameFiles(was.Serve.TLS, is.Serve.TLS)},

@@ -151,7 +151,8 @@ func (d *Dashboard) places() []boardfacts.DestinationPart {
 	return all
 }
 
-// open opens the part of a destination that belongs to a source. If source is "", it opens the whole destination.
+// The method open() opens the part of a destination that belongs to a source. If source is "", it opens the whole
+// destination.
 func (d *Dashboard) open(ctx context.Context, c *config.Config, to config.Destination, source string) (load.Destination, error) {
 	to = to.For(source)
 	p, err := d.opener.Kind(c, to)

@@ -67,7 +67,7 @@ func openListener(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// abandoned reports whether path is a socket on which no process listens.
+// The function abandoned() reports whether path is a socket on which no process listens.
 func abandoned(path string) bool {
 	info, err := os.Lstat(path)
 	if err != nil || info.Mode().Type() != fs.ModeSocket {

@@ -77,7 +77,7 @@ func (r *Receiver) redefine(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// signed reports whether a delivery has the signature header of its source.
+// The method signed() reports whether a delivery has the signature header of its source.
 func (r *Receiver) signed(source string, h http.Header) bool {
 	return h.Get((*r.headers.Load())[source]) != ""
 }
@@ -143,7 +143,7 @@ func (r *Receiver) adopt(ctx context.Context) {
 	}
 }
 
-// verified returns the sources whose scheme is known.
+// The method verified() returns the sources whose scheme is known.
 func (r *Receiver) verified() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -254,7 +254,7 @@ func (s *Signals) standings() []signal.Inbox {
 // readTime limits how long a scrape of the metrics waits for the inbox.
 const readTime = 2 * time.Second
 
-// writable returns an error if the folder cannot be written to, for instance because the disk is full.
+// The function writable() returns an error if the folder cannot be written to, for instance because the disk is full.
 func writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".ready-*")
 	if err != nil {

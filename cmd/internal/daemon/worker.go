@@ -149,7 +149,7 @@ func (w *worker) watch(ctx context.Context, units *execute.Worker) {
 
 var errAwaiting = errors.New("waiting for the state database")
 
-// ready returns nil if the worker has started and the state database answers.
+// The method ready() returns nil if the worker has started and the state database answers.
 func (w *worker) ready(ctx context.Context) error {
 	units := w.units.Load()
 	if units == nil {
@@ -211,7 +211,7 @@ func (w *worker) reload(context.Context) ([]serve.Pipeline, error) {
 	return nil, nil
 }
 
-// waiting returns the keys of the configuration that have changed but only take effect after a restart.
+// The method waiting() returns the keys of the configuration that have changed but only take effect after a restart.
 func (w *worker) waiting() []string {
 	if all := w.pending.Load(); all != nil {
 		return *all

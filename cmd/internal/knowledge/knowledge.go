@@ -31,7 +31,7 @@ type Knowledge struct {
 	Rest     []history.Overflow // members without a column, because of the column limit; one entry per destination
 }
 
-// effective returns the stream as a run reads it.
+// The method effective() returns the stream as a run reads it.
 func (k Knowledge) effective() schemas.Stream { return k.Learned.Apply(k.Stream.Stream) }
 
 // Facts returns all known facts: learned, configured, and from the catalogue.
@@ -58,7 +58,8 @@ func (k Knowledge) Facts() []extract.Fact {
 	return facts
 }
 
-// from returns the origin of a setting of the stream. If no origin is recorded, the setting comes from the catalogue.
+// The method from() returns the origin of a setting of the stream. If no origin is recorded, the setting comes from the
+// catalogue.
 func (k Knowledge) from(setting string) extract.Provenance {
 	return extract.Provenance(cmp.Or(k.Stream.Stated[setting], string(extract.Catalogued)))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// parsed returns a configuration with these streams.
+// The function parsed() returns a configuration with these streams.
 func parsed(t *testing.T, streams string) *config.Config {
 	t.Helper()
 	cat, err := schemas.Load()

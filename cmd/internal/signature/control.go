@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// controlled reports whether a candidate refuses every altered form of each sample. A scheme that accepts an
-// altered sample would also accept forgeries.
+// The method controlled() reports whether a candidate refuses every altered form of each sample. A scheme that accepts
+// an altered sample would also accept forgeries.
 func (l *learner) controlled(c candidate) bool {
 	for i := range l.samples {
 		for _, spoiled := range l.spoil(c.compiled, &l.samples[i].Delivery) {

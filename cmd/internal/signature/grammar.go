@@ -126,7 +126,7 @@ func pairsOf(p Parse, sigs, times, keys []string) []Parse {
 	return all
 }
 
-// distinct returns the different texts, at most maxSignatures.
+// The function distinct() returns the different texts, at most maxSignatures.
 func distinct(all []string) []string {
 	var once []string
 	for _, s := range all {

@@ -152,8 +152,8 @@ func (f *fields) setPlaceholder(name, value string) bool {
 	return false
 }
 
-// single returns the only value of a header. Several values are refused, because another program might read a
-// different one of them.
+// The function single() returns the only value of a header. Several values are refused, because another program might
+// read a different one of them.
 func single(header map[string][]string, name string) (value string, reason Reason) {
 	switch all := header[name]; {
 	case len(all) > 1:

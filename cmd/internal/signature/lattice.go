@@ -65,8 +65,8 @@ func keyEncodings(a Algorithm) []KeyEncoding {
 	return []KeyEncoding{Text, WhsecBase64, KeyHex, TextWithoutPrefix}
 }
 
-// placed yields s with each possible place of the time and of the id. If the content has no time or no id, its
-// place is removed, and its key in the signature header is ignored.
+// The function placed() yields s with each possible place of the time and of the id. If the content has no time or no
+// id, its place is removed, and its key in the signature header is ignored.
 func placed(s Scheme, times []Timestamp, ids []From) iter.Seq[Scheme] {
 	withTS, withID := uses(s.Content, TS), uses(s.Content, ID)
 	if !withTS {

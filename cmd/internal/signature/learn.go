@@ -234,7 +234,8 @@ func (l *learner) verifyAll(c *compiled) (label string, class [sha256.Size]byte,
 	return label, class, good == len(l.samples)
 }
 
-// open verifies the signature of a delivery, but not its time. Afterwards the signed content is in l.scratch.
+// The method open() verifies the signature of a delivery, but not its time. Afterwards the signed content is in
+// l.scratch.
 func (l *learner) open(c *compiled, d *Delivery) (usable, reading, bool) {
 	l.scratch.buf, l.scratch.segments = l.scratch.buf[:0], l.scratch.segments[:0]
 	var r reading

@@ -34,7 +34,8 @@ func TestShortBounds(t *testing.T) {
 	})
 }
 
-// numbered returns a schema with one column of the given type: texts, or lists of texts. The column has a field ID.
+// The function numbered() returns a schema with one column of the given type: texts, or lists of texts. The column has
+// a field ID.
 func numbered(of arrow.DataType) *arrow.Schema {
 	return arrow.NewSchema([]arrow.Field{{Name: "c", Type: of, Nullable: true, Metadata: arrow.MetadataFrom(map[string]string{"PARQUET:field_id": "1"})}}, nil)
 }

@@ -127,7 +127,7 @@ func (c *Copier) encode() {
 	}
 }
 
-// open creates the encoders for a batch.
+// The method open() creates the encoders for a batch.
 func (c *Copier) open(b arrow.RecordBatch) error {
 	c.ordinals = b.Column(b.Schema().FieldIndices(schemas.ColOrdinal)[0]).(*array.Int64).Int64Values()
 	c.encoders = make([]*encoder, 0, len(c.Columns))

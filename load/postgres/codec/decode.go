@@ -179,7 +179,7 @@ func floatDecoder(b *array.Float64Builder) decode {
 	}
 }
 
-// compacted removes the whitespace that jsonb adds to documents.
+// The function compacted() removes the whitespace that jsonb adds to documents.
 func compacted(put decode) decode {
 	return func(v []byte) error {
 		doc := jsontext.Value(v)

@@ -221,7 +221,7 @@ func (f format) documents(a arrow.Array, from arrow.DataType) (payload, error) {
 	}), nil
 }
 
-// versioned puts the version byte of binary jsonb before the text.
+// The method versioned() puts the version byte of binary jsonb before the text.
 func (f format) versioned(put payload) payload {
 	if !f.jsonb {
 		return put

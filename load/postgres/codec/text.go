@@ -61,8 +61,9 @@ func fits(doc []byte, binary bool) bool {
 	return fitsSlowly(doc, binary)
 }
 
-// plain is a quick test of a document. If it returns true, the document has no zero character and no negative zero, and
-// is within the limits. Then only its syntax must be checked. If it returns false, all of this may still be true.
+// The function plain() is a quick test of a document. If it returns true, the document has no zero character and no
+// negative zero, and is within the limits. Then only its syntax must be checked. If it returns false, all of this may
+// still be true.
 func plain(doc []byte) bool {
 	if len(doc) > mostDigits {
 		return false

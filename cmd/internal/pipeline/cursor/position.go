@@ -41,7 +41,7 @@ type Position struct {
 	Events    text   `json:"events,omitempty"`    // of type Applied
 }
 
-// stored is the form of a Position in JSON.
+// The type stored is the form of a Position in JSON.
 type stored struct {
 	Pass string          `json:"pass"`
 	At   json.RawMessage `json:"at"`

@@ -161,8 +161,8 @@ func percent(share float64) string {
 	}
 }
 
-// unlikely returns the difference of two shares, a/of and b/from, in standard deviations. With few records
-// even a large difference may be chance.
+// The function unlikely() returns the difference of two shares, a/of and b/from, in standard deviations. With few
+// records even a large difference may be chance.
 func unlikely(a, of, b, from int64) float64 {
 	pooled := part(a+b, of+from)
 	deviation := math.Sqrt(pooled * (1 - pooled) * (1/float64(max(1, of)) + 1/float64(max(1, from))))

@@ -87,7 +87,7 @@ func (f *Profiler) Add(t schemas.Table, b arrow.RecordBatch) {
 	f.tables[t.Name] = p
 }
 
-// sent returns the type of the values that the source sends. The parameter t is the type of the column.
+// The method sent() returns the type of the values that the source sends. The parameter t is the type of the column.
 func (f *Profiler) sent(of columnName, t arrow.DataType, values arrow.Array) arrow.DataType {
 	was, widened := f.widened[of]
 	if widened && !allFit(values, t, was) {

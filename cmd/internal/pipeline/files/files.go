@@ -68,7 +68,7 @@ func (d Folder) write(f extract.File) error {
 	return writeDurably(path, f.Body)
 }
 
-// unlinked refuses symbolic links below d. The folder d itself may be a link.
+// The method unlinked() refuses symbolic links below d. The folder d itself may be a link.
 func (d Folder) unlinked(path string) error {
 	for dir := filepath.Dir(filepath.Clean(path)); dir != "."; dir = filepath.Dir(dir) {
 		info, err := os.Lstat(filepath.Join(string(d), dir))

@@ -126,8 +126,8 @@ func writeJSON(w http.ResponseWriter, status int, kind string, v any) {
 	_, _ = w.Write(append(text, '\n'))
 }
 
-// understood returns an error for an unknown or invalid parameter. An unknown parameter may be a misspelt filter. If it
-// were ignored, the response would have items that the filter should leave out.
+// The function understood() returns an error for an unknown or invalid parameter. An unknown parameter may be a
+// misspelt filter. If it were ignored, the response would have items that the filter should leave out.
 func understood(r *http.Request, known []param) error {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -192,8 +192,8 @@ func itemsOf[T any](r *http.Request, q Query, l List[T]) items[T] {
 	return out
 }
 
-// beside returns the path of the page that begins at the given offset in a list. It returns "" if there is no such
-// page.
+// The function beside() returns the path of the page that begins at the given offset in a list. It returns "" if there
+// is no such page.
 func beside(r *http.Request, offset, total int) string {
 	if offset < 0 || offset >= total {
 		return ""

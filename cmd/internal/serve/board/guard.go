@@ -39,8 +39,8 @@ func (b *Board) queuePages() http.Handler {
 	})
 }
 
-// seen returns a handler that passes a request to the handler next, if the visitor may see the board. A request that
-// changes something also needs the role "operate".
+// The method seen() returns a handler that passes a request to the given handler if the visitor may see the board. A
+// request that changes something also needs the role "operate".
 func (b *Board) seen(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, program, err := b.visitor(r)
@@ -101,8 +101,8 @@ func (b *Board) allowed(r *http.Request) bool {
 
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
-// vouched reports whether a request that changes something comes from a page of the board. The forms of these
-// pages have a CSRF mark that no other site can read. If no token is configured, vouched also accepts requests of
+// The method vouched() reports whether a request that changes something comes from a page of the board. The forms of
+// these pages have a CSRF mark that no other site can read. If no token is configured, vouched also accepts requests of
 // programs to the API.
 func (b *Board) vouched(r *http.Request) bool {
 	if b.sessions.marked(r) {

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// whole replaces nil slices by empty ones, so that JSON has [] and not null.
+// The method whole() replaces nil slices by empty ones, so that JSON has [] and not null.
 func (d RunDetail) whole() RunDetail {
 	d.Destinations, d.Passes, d.Rejects, d.Changes, d.Log = list(d.Destinations), list(d.Passes), list(d.Rejects), list(d.Changes), list(d.Log)
 	return d

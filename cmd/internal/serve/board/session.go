@@ -109,7 +109,7 @@ func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, gone)
 }
 
-// cookieName returns the name of a cookie. Over TLS it begins with __Host-, so that browsers refuse such a cookie
+// cookieName returns the name of a cookie. Over TLS it begins with __Host-, so that browsers refuse this cookie
 // from another host or from a page without TLS.
 func cookieName(r *http.Request, name string) string {
 	if access.Encrypted(r) {

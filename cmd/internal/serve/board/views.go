@@ -208,7 +208,7 @@ func (b *Board) streams(r *http.Request) ([]Stream, error) {
 	return wanted(all.Items, queryOf(r)), err
 }
 
-// wanted returns the streams that match q, the most severe first. The status in q may also be a tone.
+// The function wanted() returns the streams that match q, the most severe first. The status in q may also be a tone.
 func wanted(all []Stream, q Query) []Stream {
 	var kept []Stream
 	for _, s := range all {

@@ -47,8 +47,8 @@ func payloads() []string {
 	return all
 }
 
-// odd is a script that counts elements that load or run something, event attributes, and URLs that run code. Our
-// pages have none of these.
+// The constant odd is a script that counts elements that load or run something, event attributes, and URLs that run
+// code. Our pages have none of these.
 const odd = `(() => {
   const found = [];
   for (const el of document.querySelectorAll("*")) {
