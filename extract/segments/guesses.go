@@ -26,8 +26,8 @@ const (
 //   - parallel: how many requests the rate limit allows at the same time
 //   - window: how many pages it looks ahead of the pass, which is an estimate
 //
-// If the rate limit allows more requests than segments are read, Requests divides the largest gaps with guesses. If it
-// allows fewer, the segments with the most remaining pages continue first. So all segments end at about the same time.
+// If fewer segments are read than the rate limit allows, Requests divides the largest gaps with guesses. If more are
+// read, the segments with the most remaining pages continue first. So all segments end at about the same time.
 func (p *Plan) Requests(room, parallel, window int) []Request {
 	if p.off || p.scale == nil || !p.long() {
 		return nil

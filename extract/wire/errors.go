@@ -24,7 +24,7 @@ const (
 	Missing                      // the object or path does not exist
 	Malformed                    // the answer is cut, broken or of an unexpected type
 	Invalid                      // the server does not accept these parameters
-	Refused                      // a request or redirect outside the allow-list or the origin, which was not sent
+	Refused                      // not sent: the request or redirect is outside the allow-list or the origin, or the TLS handshake failed
 	NotData                      // an HTML page instead of data, such as a maintenance page
 )
 

@@ -50,7 +50,8 @@ type Options struct {
 	MaxBody   int64 // maximum size of a decompressed body; default 64 MiB
 	MaxRatio  int64 // maximum ratio of decompressed to compressed size; default 200
 
-	// MaxAttempts is how many transient faults end a request; default 10. A 429 is not a transient fault.
+	// MaxAttempts is the number of transient faults after which a request ends; default 10. A 429 is not a transient
+	// fault.
 	MaxAttempts int
 
 	// MaxWait is the longest wait in a request; default 15 minutes. If a longer wait is necessary, the request ends

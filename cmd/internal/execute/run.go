@@ -24,7 +24,7 @@ type Run struct {
 	Sources  []config.Ref // the sources to read, if the pipeline reads several
 	Streams  []string     // patterns that select streams; nil for all
 	Options  pipeline.Options
-	ID       string // "" to create one
+	ID       string // id of the run; "" to create one
 
 	Show  Show                                       // shows the progress of a source; may be nil
 	Begun func(sources int)                          // called before the first of several sources; may be nil
@@ -33,7 +33,7 @@ type Run struct {
 
 // Result is the result of a run.
 type Result struct {
-	Report   pipeline.Report // if the pipeline reads several sources, the sums over them
+	Report   pipeline.Report // if the pipeline reads several sources, the sums over all of them
 	ExitCode int             // of the process
 	Sources  []fleet.Outcome // the outcomes of several sources, the worst first
 	Paused   int             // sources that were left out because they are paused

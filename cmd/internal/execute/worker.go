@@ -68,8 +68,8 @@ func (w *Worker) Configure(c *config.Config) {
 	w.conf, w.read = c, time.Now()
 }
 
-// Work makes attempts at the jobs of the queue until ctx ends. Then it stops the attempts under way, within ten
-// seconds.
+// Work makes attempts at the jobs of the queue until ctx ends. Then it stops the attempts that are under way, which
+// takes at most ten seconds.
 func (w *Worker) Work(ctx context.Context) error {
 	pool, schema, err := w.db.Queue(ctx)
 	if err == nil {

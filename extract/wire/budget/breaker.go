@@ -58,7 +58,7 @@ const probeWait = 5 * time.Second
 type breaker struct {
 	until      instant
 	reason     reason
-	epoch      int64   // number of closings; an answer counts only if its request has the current epoch
+	epoch      int64   // number of closings; an answer counts only if its request was sent after the last closing
 	probing    bool    // no request has succeeded since the gate closed
 	probeUntil instant // until this instant, the other requests wait for the first one
 

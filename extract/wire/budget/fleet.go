@@ -31,9 +31,9 @@ const (
 	leaseTrips  = 8                       // a short lease lasts at least this many round trips to the ledger
 	leasePeriod = 1100 * time.Millisecond // time between two exchanges with long leases
 	leaseSlack  = 50 * time.Millisecond   // the next exchange begins at least this long before a long lease ends
-	mostLeased  = 4096                    // limits the reserved requests that no governor has leased
+	mostLeased  = 4096                    // largest number of reserved requests that no governor has leased
 	mostAhead   = 2 * time.Second         // how far in the future a leased grant may be
-	mostUntold  = 5 * time.Second         // a report waits for the next exchange at most this long
+	mostUntold  = 5 * time.Second         // longest time that a report waits for the next exchange
 	ledgerTime  = 10 * time.Second        // timeout of an exchange
 	ledgerLost  = 30 * time.Second        // how long the ledger may be unreachable before requests fail
 	firstPeriod = 100 * time.Millisecond
@@ -58,7 +58,7 @@ type fleet struct {
 	since   time.Time     // when the last lease arrived
 	wall    time.Time     // the same moment by the machine's clock, which may jump
 	taken   int           // grants that callers have taken since the last lease arrived
-	expired []instant     // instants at which the window counted the grants that have expired since the last lease
+	expired []instant     // for each grant that has expired since the last lease: the instant at which the window counted it
 	waiting int           // callers that wait for a grant
 	reports []report      // reports since the last exchange
 	telling bool          // an exchange for the reports is planned
@@ -153,9 +153,9 @@ func (g *Governor) leased(now instant, maxWait time.Duration) (got *grant, wait 
 	return nil, time.Minute, nil
 }
 
-// expiredAfter returns how many of the grants that have expired since the last lease would count after the given
-// instant. The instant must not be earlier than in the previous call, because expiredAfter forgets grants that no
-// longer count. The caller holds the governor's lock.
+// expiredAfter looks at the grants that have expired since the last lease. It returns how many of them the window would
+// still count after the given instant. The instant must not be earlier than in the previous call, because expiredAfter
+// forgets grants that no longer count. The caller holds the governor's lock.
 func (f *fleet) expiredAfter(at instant) int {
 	for len(f.expired) > 0 && f.expired[0] <= at {
 		f.expired = f.expired[1:]

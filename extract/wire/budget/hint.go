@@ -219,8 +219,8 @@ func parseLimit(item string) (Rate, bool) {
 	return r, r.Limit > 0
 }
 
-// firstItem returns the first number of a list, without parameters. It returns any other value unchanged, because
-// dates contain commas too.
+// firstItem returns the first number of a list, without parameters: 3 for "3, 3;window=60". It returns any other value
+// unchanged, because dates contain commas too.
 func firstItem(v string) string {
 	item, _, _ := strings.Cut(v, ",")
 	item, _, _ = strings.Cut(item, ";")

@@ -16,9 +16,9 @@ type need struct {
 const (
 	everything = math.MaxInt32
 	needFactor = 1.7              // a governor that used n grants states that it needs n times this factor, because needs may grow
-	needAge    = 3 * leasePeriod  // a governor whose last exchange is longer ago needs no grants
+	needAge    = 3 * leasePeriod  // if the last exchange of a governor is longer ago, the governor needs no grants
 	othersAge  = 20 * time.Second // in this time, the estimate of the requests of other programs falls by about two thirds
-	looseShare = 20               // grants are loose only if the limit has at least this many requests for each member with loose grants
+	looseShare = 20               // grants are loose (see need) only if the limit has at least this many requests for each member with loose grants
 )
 
 // lease is a set of grants that a governor gets in one exchange.

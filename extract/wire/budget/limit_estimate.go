@@ -25,7 +25,7 @@ type limitEstimate struct {
 	reserve       float64 // share of the limit that is left to other programs
 	rate          Rate    // known limit; zero while it is found by trial
 	share         float64 // used share of rate
-	stumbled      bool    // a refusal lowered share, and share has not recovered yet
+	stumbled      bool    // a refusal has lowered the used share, which has not recovered yet
 	guessed       bool    // rate comes from refusals, so a higher rate is tried from time to time
 	windowGuessed bool    // the server states the limit, but the length of the window is a guess
 

@@ -42,7 +42,7 @@ type Worker struct {
 const (
 	kept       = time.Hour             // retention of completed jobs
 	fetchPause = 10 * time.Millisecond // between two fetches of jobs: a free slot waits at least this long
-	errorPause = 5 * time.Second       // pause before a job is retried, if Do returned an error without a time
+	errorPause = 5 * time.Second       // pause before a job is retried, if Do returned an error and the zero time
 	heldWait   = 5 * time.Second       // maximum duration of a call of Held
 	clockLag   = 10 * time.Second      // see Run
 	stopGrace  = 9 * time.Second       // Invariant 15

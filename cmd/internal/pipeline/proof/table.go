@@ -91,7 +91,7 @@ func (t *Table) accounted() bool {
 }
 
 // Confirms reports whether a reading can be a witness for the next reading. Its verdict must be proven without the help
-// of other readings. A reading of a child stream may have skipped unchanged parents.
+// of other readings. For a child stream, it does not matter whether the reading skipped unchanged parents.
 func (f Facts) Confirms() bool {
 	if f = f.WithoutOthers(); f.OfParents() {
 		f.Skipped = 0

@@ -21,8 +21,8 @@ const (
 	Drift        Kind = "drift"        // a source has changed
 	Signature    Kind = "signature"    // deliveries are refused because their signatures do not match
 	Contradicted Kind = "contradicted" // records are missing, according to the API's own total
-	Access       Kind = "access"
-	Grant        Kind = "grant" // a sign-in cannot be used, or its renewal fails
+	Access       Kind = "access"       // many wrong tokens were tried at the dashboard
+	Grant        Kind = "grant"        // a sign-in cannot be used, or its renewal fails
 )
 
 // Kinds returns all kinds.
