@@ -15,8 +15,8 @@ const (
 
 // Login is the credential of an e-mail address and a password. Each refresh replaces its token. Without a usable token,
 // Login signs in, at most three times an hour, because each sign-in revokes all other tokens of the user. After a
-// failed sign-in it waits, and longer after each further failure. Processes that share the entry share the token and these limits. Login
-// never signs out at the server.
+// failed sign-in it waits, and longer after each further failure. Processes that share the entry share the token and
+// these limits. Login never signs out at the server.
 type Login struct {
 	email    string
 	password Secret
