@@ -55,8 +55,8 @@ func (o *OAuth) clientAuth() string {
 }
 
 // ask makes one call to the token endpoint with a permit of the governor, and stores the grant. It stores the note of
-// the call after it got the permit, so that a process that is killed while it waits leaves no note. x/oauth2 uses the
-// HTTP client in ctx, which reaches only the endpoint's origin.
+// the call only when it has the permit. So if the process is killed while it waits for the permit, there is no note.
+// x/oauth2 uses the HTTP client in ctx, which reaches only the endpoint's origin.
 func (o *OAuth) ask(ctx context.Context, s Session, x *exchange, conf oauth2.Config, began func() note,
 	call func(context.Context) (*oauth2.Token, error), complete func(grant) grant,
 ) error {

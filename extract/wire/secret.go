@@ -42,8 +42,9 @@ func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 // minSecret is the minimum length of a secret that is redacted. Shorter ones would match too much text.
 const minSecret = 4
 
-// Redactor replaces known secrets in text, also if they are encoded as base64, hex, or URL or JSON escapes. It never
-// forgets a secret, because a replaced token may still be valid. It is safe for concurrent use.
+// Redactor replaces known secrets in text. It also finds secrets that are encoded as base64 or hex, or escaped for a
+// URL or for JSON. It never forgets a secret, because a replaced token may still be valid. It is safe for concurrent
+// use.
 type Redactor struct {
 	mu       sync.RWMutex
 	known    map[string]bool // every form of every secret
@@ -96,7 +97,8 @@ func (r *Redactor) Redact(text string) string {
 	return r.replacer.Replace(text)
 }
 
-// excerpt returns about the first n bytes of text, redacted. At its end, no part of a secret remains.
+// excerpt returns about the first n bytes of text, redacted. If the text was cut inside a secret, the excerpt does not
+// contain the first part of that secret.
 func (r *Redactor) excerpt(text string, n int) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()

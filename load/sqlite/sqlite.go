@@ -151,7 +151,7 @@ func (b *backend) Read(ctx context.Context, f func(sqlmerge.Reader) error) error
 }
 
 // Write implements [sqlmerge.Backend]. If another process writes, Write waits up to Options.WaitLock. If that process
-// still writes then, Write returns [state.ErrLocked] (wrapped).
+// is still writing after this time, Write returns [state.ErrLocked] (wrapped).
 func (b *backend) Write(ctx context.Context) (sqlmerge.Session, error) {
 	select {
 	case b.writer <- struct{}{}:

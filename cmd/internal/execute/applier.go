@@ -93,7 +93,8 @@ func (a *Applier) ApplyOnce(ctx context.Context) (none deltas.Report, err error)
 	return rep, nil
 }
 
-// Refused reports that these streams could not be read now. [deltas.Report].Refresh had requested the readings.
+// Refused reports that the given streams could not be read now. They are streams that [deltas.Report].Refresh had
+// named.
 func (a *Applier) Refused(streams []string) {
 	if a.deltas != nil {
 		a.deltas.Refused(streams)

@@ -24,7 +24,7 @@ type countedLoad struct {
 	at   time.Time // zero: not counted
 }
 
-// Load returns the load of all workers, at most some seconds old.
+// Load returns the load of all workers. It may be some seconds old.
 func (w *Worker) Load(ctx context.Context) (Load, error) {
 	w.counted.mu.Lock()
 	defer w.counted.mu.Unlock()

@@ -30,7 +30,7 @@ const (
 	laneFailures = 3 // after this many failed lists, no more lists are requested with the credential
 
 	usualProbes = 4  // requests that a first run sends to find out how a list of several pages is paged
-	fewPages    = 10 // in a longer list, more requests find out the page size, because the cost depends on it
+	fewPages    = 10 // if a list has more pages, further requests find out the page size, because the cost depends on it
 )
 
 // Look requests the first page of each list of r that no run has read yet. For a child stream, it requests the list of

@@ -53,7 +53,7 @@ var errSlow = errors.New("stopped before everything had ended; committed data is
 // Run runs jobs until ctx ends. Then it returns as soon as no work is under way, or after ten seconds.
 //
 // One of the clients of River, the leader, rescues the jobs of lost workers. It compares times of the database with
-// its own clock. So a process whose clock is behind the database's does not become leader.
+// its own clock. So a process does not become leader if its clock is behind the database's clock by more than clockLag.
 func (w Worker) Run(ctx context.Context) error {
 	workers, queues := river.NewWorkers(), map[string]river.QueueConfig{}
 	for name, width := range Widths(w.Slots) {
@@ -115,8 +115,8 @@ func (j *unitJobs) Timeout(job *river.Job[Job]) time.Duration {
 	return passed
 }
 
-// NextRetry returns when a job is retried: after an error, at the time that Do returned. A job that River rescues keeps
-// its turn.
+// NextRetry returns when a job is retried. After an error, this is the time that Do returned. A job that River rescues
+// keeps its turn.
 func (j *unitJobs) NextRetry(job *river.Job[Job]) time.Time {
 	if at := job.Args.retryAt; !at.IsZero() {
 		return at
@@ -124,7 +124,7 @@ func (j *unitJobs) NextRetry(job *river.Job[Job]) time.Time {
 	return job.ScheduledAt
 }
 
-// Work implements [river.Worker]. River ends ctx also when Work returns, so the work itself does not use it.
+// Work implements [river.Worker]. River ends ctx also when Work returns, so the work itself does not use ctx.
 func (j *unitJobs) Work(ctx context.Context, job *river.Job[Job]) error {
 	remotely := func() bool { return errors.Is(context.Cause(ctx), river.ErrJobCancelledRemotely) }
 	cancelled := make(chan struct{})
@@ -144,7 +144,7 @@ func (j *unitJobs) Work(ctx context.Context, job *river.Job[Job]) error {
 		return errors.Join(river.ErrJobCancelledRemotely, j.w.Cancel(j.live, job.Args))
 	case err == nil && next.IsZero():
 		return nil
-	case next.IsZero(): // not an attempt: River discards a job after mostAttempts
+	case next.IsZero(): // this must not count as an attempt, because River discards a job after mostAttempts
 		j.w.Log.Warn("cannot claim or settle units; retrying soon", "pipeline", job.Args.Pipeline, "source", job.Args.Source, "error", err)
 		return again(job, j.w.Now().Add(errorPause), nil)
 	}

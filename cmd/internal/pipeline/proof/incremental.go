@@ -4,7 +4,8 @@ import (
 	"fmt"
 )
 
-// Changes are the observations of a pass that show whether incremental passes find all changes.
+// Changes are the observations of a pass that show whether incremental passes find all changes. The comment of each
+// field begins with the component that observes it.
 type Changes struct {
 	Field      string // the configuration or the probes: the member that contains the time of the last change
 	Edge       string // the extractor: the time up to which earlier passes have read, minus the lookback
