@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ahead requests answers in advance and delivers them in the order of the requests. K names one request. One goroutine
-// calls all methods, and must call stop() at the end.
+// ahead requests answers in advance and delivers them in the order of the requests. K identifies one request. One
+// goroutine calls all methods, and must call stop() at the end.
 type ahead[K comparable] struct {
 	c     *Client
 	s     schemas.Stream

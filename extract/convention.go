@@ -34,7 +34,7 @@ const (
 	FactPageSize = "page_size" // which parameter sets the page size, and its maximum
 	FactSort     = "sort"      // the order of the records, and what makes it stable
 	FactFilter   = "filter"    // which parameter leaves out unchanged records
-	FactUnits    = "units"     // of times and amounts, by column
+	FactUnits    = "units"     // the units of times and amounts, by column
 	FactVolatile = "volatile"  // which fields differ on every reading
 )
 
@@ -58,7 +58,7 @@ type Convention struct {
 	Thorough   bool               `json:"thorough,omitempty"` // probed for orders and filters too
 	Located    bool               `json:"located,omitempty"`  // Records is known; a Records of "" stands for the whole body
 	Records    string             `json:"records,omitempty"`  // JSON pointer; * stands for every element or value
-	Context    string             `json:"context,omitempty"`  // member of _context for the group that holds the record, such as a stage of a board
+	Context    string             `json:"context,omitempty"`  // name of the member of _context that describes a record's group, such as the stage of a board
 	Key        []string           `json:"key,omitempty"`
 	Pagination schemas.Pagination `json:"pagination"`
 	Shape      string             `json:"shape,omitempty"` // outline of the envelope; if it changes, the endpoint is probed again
@@ -83,7 +83,7 @@ type Convention struct {
 type Order struct {
 	Field    string `json:"field"`               // top-level field of the records
 	Desc     bool   `json:"desc"`                // the largest or newest record comes first
-	ByChange bool   `json:"by_change,omitempty"` // proved: it is not the order of creation
+	ByChange bool   `json:"by_change,omitempty"` // proved: it is the order of change, not of creation
 }
 
 // Filter is a query parameter that leaves out records whose last change is before a given time.
@@ -91,7 +91,7 @@ type Filter struct {
 	Param    string `json:"param"`     // updated_since, created[gte], …
 	Field    string `json:"field"`     // top-level field of the records that is compared with the parameter
 	Format   string `json:"format"`    // how the time is written: one of the Unit constants of package records
-	ByChange bool   `json:"by_change"` // proved: it does not compare the time of creation
+	ByChange bool   `json:"by_change"` // proved: it compares the time of change, not of creation
 }
 
 // ErrShape is wrapped by errors of [Client.Pages] if the endpoint's answers no longer fit the stream. Another call of
@@ -103,8 +103,8 @@ func (c Convention) Fits(s schemas.Stream) bool {
 	return c.Of == fingerprint(s) && !c.Open && (c.Thorough || !s.Incremental.Auto)
 }
 
-// Undecided reports whether another probe may find out how to request only changed records. The order or filter seems
-// to use the time of change, but this is not proved yet.
+// Undecided reports whether another probe may find out how to request only changed records. That is so if the order or
+// filter seems to use the time of change, but this is not proved yet.
 func (c Convention) Undecided() bool {
 	o, f := c.Order, c.Filter
 	if f != nil && f.ByChange || f == nil && o != nil && o.ByChange {

@@ -135,9 +135,9 @@ func (m passCursor) position() paging.Position {
 //
 // The edge of a pass is the time up to which it has read the changes. But a record that changes during the pass moves
 // to another page, and other records shift. So a pass with several pages may miss a record. That is why the next pass
-// begins at an earlier edge: pass 3 begins at the edge of pass 1, and pass 4 at the edge of pass 2 or later. The edge
-// at which the next pass may begin is called settled. The edge of the first pass is settled at once, because there is
-// no earlier edge. If two passes miss a change, the next whole pass finds it.
+// begins at an earlier edge: pass 3 begins at the edge of pass 1, and pass 4 at the edge of pass 2 or at a later one.
+// The edge at which the next pass may begin is called settled. The edge of the first pass is settled at once, because
+// there is no earlier edge. If two passes miss a change, the next whole pass finds it.
 type recall struct {
 	By        string    `json:"by,omitempty"`        // the field and parameter that limit the pass
 	Since     time.Time `json:"since,omitzero"`      // the request leaves out records changed before this time

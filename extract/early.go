@@ -27,7 +27,7 @@ type earlyAnswers struct {
 	begun map[string]*pending[string] // by request; the negotiation takes them
 	kept  map[string]*answer          // by request; the pass takes them
 	ended bool                        // no more answers are kept
-	last  time.Time                   // when the request for the answer that was taken last was sent
+	last  time.Time                   // send time of the request whose answer was taken last
 }
 
 // Limits of the kept answers of all streams. // Invariant 6

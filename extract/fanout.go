@@ -38,7 +38,7 @@ type fanPass struct {
 	cuts     []int // offsets at which records may be cut into parts
 	size     int64
 	files    []File
-	gaps     []Gap // of the next page; mark holds the gaps of the whole pass
+	gaps     []Gap // gaps of the next page; mark.Gaps has those of the whole pass
 	parents  []Parent
 	current  Parent
 	answered bool // the request for at least one parent was answered

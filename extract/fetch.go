@@ -23,7 +23,7 @@ type answer struct {
 	requests int
 	bytes    int64
 	kept     *File // for streams whose answers are files
-	cut      int   // records that were removed from d, because they are also on the next page
+	cut      int   // number of records that were removed from d, because they are also on the next page
 	apart    bool  // it was requested earlier than some pages that come before it in the list: see segmented
 
 	early *earlyAnswers // keeps the answer when it is released; nil: it is not kept

@@ -88,7 +88,7 @@ func TestNegotiateByChange(t *testing.T) {
 		"a filter by creation":                     {list: edits{filter: "created", births: true, edited: someEdited}, waiting: true},
 		"a filter by change":                       {list: edits{filter: "changed", births: true, edited: someEdited}, param: "updated_since"},
 		"a filter by change, no time of creation":  {list: edits{filter: "changed", edited: someEdited}, param: "updated_since"},
-		"a filter by the next day":                 {list: edits{filter: "next day", births: true, edited: someEdited}, waiting: true},
+		"a filter from the next day on":            {list: edits{filter: "next day", births: true, edited: someEdited}, waiting: true},
 		"records without a time of change":         {list: edits{filter: "changed", births: true, edited: someEdited, never: true}, waiting: true},
 		"order and filter by change, filter used":  {list: edits{order: "changed", filter: "changed", births: true, edited: someEdited}, param: "updated_since"},
 	} {

@@ -37,7 +37,7 @@ type listReader struct {
 	shorter       []shortPage // pages after the last full one
 	shortRereads  int         // short pages that were requested again
 	capped        bool        // the server refused the page after a full one: either the list has ended, or the server limits the number of pages
-	unproved      bool        // some parameters could not be tried, and all others returned the same records
+	unproved      bool        // some parameters could not be tried, and all other parameters returned the same records
 	counts        bool        // the totals of the list count only the records of a page
 	incomplete    []string
 

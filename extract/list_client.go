@@ -184,7 +184,7 @@ type listClient struct {
 	others     *otherLists     // set if a negotiation chooses between several lists; otherwise nil
 	constant   map[string]bool // texts of unknown meaning on the first page, by pointer and value
 
-	foreseen *earlyAnswers // in a negotiation: probes that were begun; it also keeps answers for the pass
+	foreseen *earlyAnswers // in a negotiation: probes that were sent in advance; it also keeps answers for the pass
 	early    *earlyAnswers // in a pass: answers that a negotiation has kept
 
 	budget   int // maximum number of requests for probes; 0 for no limit

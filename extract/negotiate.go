@@ -20,12 +20,12 @@ const maxProbes = 52
 
 // Negotiate finds out how to read s. It sends probes that may refute its hypotheses, and returns the hypotheses that
 // remain. The number of requests is limited. If it cannot find out how to read the list, the error holds the evidence,
-// and the Convention only the number of requests.
+// and the Convention holds only the number of requests.
 //
 // Negotiate sends no request for a stream of files or for a child stream. For child streams, the first list of a pass
 // shows how the lists are paged.
 //
-// A pass that begins within a minute need not send the requests of the probes again: it takes their answers.
+// A pass that begins within a minute uses the answers to the probes, and does not send the same requests again.
 func (c *Client) Negotiate(ctx context.Context, s schemas.Stream) (Convention, error) {
 	return c.negotiate(ctx, s, false)
 }

@@ -61,11 +61,11 @@ func TestNegotiateSize(t *testing.T) {
 		n     int
 		want  schemas.Pagination
 	}{
-		"no cap":            {"limit", 1 << 20, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "limit", Limit: 1000}},
-		"a cap":             {"pageSize", 100, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "pageSize", Limit: 100}},
-		"a small cap":       {"take", 40, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "take", Limit: 40}},
-		"no size parameter": {"nothing", 10, 250, schemas.Pagination{Type: "page", Page: "page"}},
-		"larger than list":  {"pagination[limit]", 1 << 20, 57, schemas.Pagination{Type: "page", Page: "page", Size: "pagination[limit]", Limit: 100}},
+		"no cap":                      {"limit", 1 << 20, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "limit", Limit: 1000}},
+		"a cap":                       {"pageSize", 100, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "pageSize", Limit: 100}},
+		"a small cap":                 {"take", 40, 2500, schemas.Pagination{Type: "page", Page: "page", Size: "take", Limit: 40}},
+		"no size parameter":           {"nothing", 10, 250, schemas.Pagination{Type: "page", Page: "page"}},
+		"a size larger than the list": {"pagination[limit]", 1 << 20, 57, schemas.Pagination{Type: "page", Page: "page", Size: "pagination[limit]", Limit: 100}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")
@@ -92,23 +92,23 @@ func TestNegotiateKey(t *testing.T) {
 		body string
 		want []string
 	}{
-		"id":                      {row(func(i int) string { return fmt.Sprintf(`{"name":"a","id":%d}`, i) }, 3), []string{"id"}},
-		"id in two records":       {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"uuid":"u%d"}`, i/2, i) }, 4), []string{"uuid"}},
-		"one record twice":        {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"name":"n%d"}`, i/2, i/2) }, 4), []string{"id"}},
-		"id that is null":         {row(func(i int) string { return fmt.Sprintf(`{"id":null,"thing_id":%d}`, i) }, 4), []string{"thing_id"}},
-		"ID":                      {row(func(i int) string { return fmt.Sprintf(`{"Name":"a","ID":%d}`, i) }, 3), []string{"id"}},
-		"thingId":                 {row(func(i int) string { return fmt.Sprintf(`{"thingId":"o%d","note":"n"}`, i) }, 12), []string{"thing_id"}},
-		"ID beside id":            {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"ID":%d}`, i/2, i) }, 4), nil},
-		"a pair":                  {row(func(i int) string { return fmt.Sprintf(`{"warehouse_id":%d,"product_id":%d,"n":%d}`, i/4, i%4, i) }, 16), []string{"product_id", "warehouse_id"}},
-		"a pair by chance":        {row(func(i int) string { return fmt.Sprintf(`{"a_id":%d,"b_id":%d}`, i/2, i%2) }, 4), nil},
-		"a name, few records":     {row(func(i int) string { return fmt.Sprintf(`{"name":"n%d","url":"u%d"}`, i, i) }, 12), nil},
-		"a name, many records":    {row(func(i int) string { return fmt.Sprintf(`{"name":"n%d","url":"u%d"}`, i, i) }, 60), []string{"name"}},
-		"a code, few records":     {row(func(i int) string { return fmt.Sprintf(`{"code":"n%d"}`, i) }, 3), nil},
-		"a code, many records":    {row(func(i int) string { return fmt.Sprintf(`{"code":"n%d"}`, i) }, 12), []string{"code"}},
-		"values, but no identity": {row(func(i int) string { return fmt.Sprintf(`{"name":"x","start_date":"2026-01-%02d"}`, i+1) }, 12), nil},
-		"a dictionary by id":      {`{"data":{"17":{"n":1},"18":{"n":1},"20":{"n":2}}}`, []string{"id"}},
-		"a list by position":      {`{"data":{"0":{"n":1},"1":{"n":1},"3":{"n":2}}}`, nil},
-		"the key of the map":      {`{"data":{"a":{"n":1,"m":1},"b":{"n":1,"m":2},"c":{"n":1,"m":3}}}`, []string{"_context__key"}},
+		"id":                              {row(func(i int) string { return fmt.Sprintf(`{"name":"a","id":%d}`, i) }, 3), []string{"id"}},
+		"one id in two records":           {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"uuid":"u%d"}`, i/2, i) }, 4), []string{"uuid"}},
+		"one record twice":                {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"name":"n%d"}`, i/2, i/2) }, 4), []string{"id"}},
+		"id that is null":                 {row(func(i int) string { return fmt.Sprintf(`{"id":null,"thing_id":%d}`, i) }, 4), []string{"thing_id"}},
+		"ID":                              {row(func(i int) string { return fmt.Sprintf(`{"Name":"a","ID":%d}`, i) }, 3), []string{"id"}},
+		"thingId":                         {row(func(i int) string { return fmt.Sprintf(`{"thingId":"o%d","note":"n"}`, i) }, 12), []string{"thing_id"}},
+		"ID beside id":                    {row(func(i int) string { return fmt.Sprintf(`{"id":%d,"ID":%d}`, i/2, i) }, 4), nil},
+		"a pair":                          {row(func(i int) string { return fmt.Sprintf(`{"warehouse_id":%d,"product_id":%d,"n":%d}`, i/4, i%4, i) }, 16), []string{"product_id", "warehouse_id"}},
+		"a pair that is unique by chance": {row(func(i int) string { return fmt.Sprintf(`{"a_id":%d,"b_id":%d}`, i/2, i%2) }, 4), nil},
+		"a name, few records":             {row(func(i int) string { return fmt.Sprintf(`{"name":"n%d","url":"u%d"}`, i, i) }, 12), nil},
+		"a name, many records":            {row(func(i int) string { return fmt.Sprintf(`{"name":"n%d","url":"u%d"}`, i, i) }, 60), []string{"name"}},
+		"a code, few records":             {row(func(i int) string { return fmt.Sprintf(`{"code":"n%d"}`, i) }, 3), nil},
+		"a code, many records":            {row(func(i int) string { return fmt.Sprintf(`{"code":"n%d"}`, i) }, 12), []string{"code"}},
+		"values that identify nothing":    {row(func(i int) string { return fmt.Sprintf(`{"name":"x","start_date":"2026-01-%02d"}`, i+1) }, 12), nil},
+		"a dictionary by id":              {`{"data":{"17":{"n":1},"18":{"n":1},"20":{"n":2}}}`, []string{"id"}},
+		"a list by position":              {`{"data":{"0":{"n":1},"1":{"n":1},"3":{"n":2}}}`, nil},
+		"the key of the map":              {`{"data":{"a":{"n":1,"m":1},"b":{"n":1,"m":2},"c":{"n":1,"m":3}}}`, []string{"_context__key"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := own("x.things")

@@ -76,8 +76,8 @@ func (l *listReader) full() bool {
 }
 
 // clamps() recognizes a server that returns its last page for every page after the end. If the first page holds all
-// records, the second page repeats it. To be sure, it requests the second page again, without a page size. Then the
-// server uses its own, smaller size, so the page must begin with another record of the first page.
+// records, the second page repeats it. To be sure, clamps() requests the second page again, without a page size. Then
+// the server uses its own, smaller size, so the page must begin with another record of the first page.
 func (l *listReader) clamps(ctx context.Context, st *step) error {
 	size := l.s.Pagination.Size
 	if l.pages != 1 || st.at.Kind != paging.KindPage || size == "" || !l.pager.Settled || st.batch.N < 2 || paging.Sum(st.batch.Keys) != l.firstPrint {

@@ -136,7 +136,7 @@ func readKeyed(t *testing.T, c *Client, from state.Cursor, stop int) (ids []int,
 // page after another would take 16 times as long.
 //
 // Requests at the same time are sent in any order, so the times of two runs differ by up to a tenth. By page numbers
-// the list takes 2.4 s. By ids it takes at least 2.9 s, if all is known after the first page:
+// the list takes 2.4 s. By ids it takes at least 2.9 s, if the first page shows where the list ends:
 //   - The first page takes 0.2 s. After it, each request takes 10 ms of the rate.
 //   - 20 segments must be read at the same time. Each begins with a guess. About half of the last page of a segment is
 //     also on the first page of the next segment. So 230 requests are needed for the 200 pages. Ids without gaps need

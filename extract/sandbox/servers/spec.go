@@ -183,8 +183,8 @@ type Fault struct {
 	Row    int    `json:"row,omitempty"`    // the fault is only in answers with the record at this position, from 1; 0: in all answers
 	Count  int    `json:"count,omitempty"`  // how often the fault occurs; 0: always
 	Status int    `json:"status,omitempty"` // for FaultStatus: the HTTP status; default 500
-	From   int    `json:"from,omitempty"`   // the first request of the run with the fault, counted from 1
-	To     int    `json:"to,omitempty"`     // the last request of the run with the fault; 0: no last one
+	From   int    `json:"from,omitempty"`   // the fault begins with this request of a run, counted from 1
+	To     int    `json:"to,omitempty"`     // the fault ends after this request of a run; 0: it does not end
 	Rows   int    `json:"rows,omitempty"`   // for FaultLeftOut: how many records
 
 	At    string          `json:"at,omitempty"`    // for FaultPartial: where the answer says that it is incomplete, as in Signal.At
