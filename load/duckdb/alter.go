@@ -31,8 +31,8 @@ func (t *transaction) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 	return nil
 }
 
-// copyTable replaces a table by a copy. The engine cannot commit a table that was altered after the same transaction
-// has changed its rows.
+// copyTable replaces a table by a copy. The engine cannot commit a transaction that first changes rows of a table, and
+// then alters the same table.
 func (t *transaction) copyTable(ctx context.Context, name string) error {
 	copied := dialect{}.Place(load.Prefix + "copy")
 	for _, q := range []string{

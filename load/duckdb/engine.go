@@ -22,7 +22,7 @@ type engine struct {
 	write     *session   // runs transactions, and owns the temporary tables
 	read      *session   // runs reads during a transaction
 	reader    sync.Mutex // locked while the session for reads is in use
-	stage     *session   // creates views of staged rows
+	stage     *session   // creates views of the rows that a transaction loads
 	stages    int        // number of the last view
 	temp      string
 	broken    bool // a fatal error has invalidated the engine

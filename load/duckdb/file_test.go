@@ -216,7 +216,7 @@ func TestUnchangedPassWritesLittle(t *testing.T) {
 }
 
 // TestBrokenEngine breaks an engine in the middle of a pass. The next engine continues, and reports that the carried
-// keys are lost. // Invariant 12
+// keys are lost: the keys of the records that the pass has found unchanged. // Invariant 12
 func TestBrokenEngine(t *testing.T) {
 	d := openTest(t, filepath.Join(t.TempDir(), "broken.duckdb"), Options{})
 	require.NoError(t, put(t.Context(), t, d, "run000000001", "", "a", leadRows("run000000001", "v1", 3)))

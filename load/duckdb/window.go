@@ -238,8 +238,8 @@ func (d *DB) detach() {
 	inUse.release(d.o.Path)
 }
 
-// discard closes an engine that no longer works. The engine held the carried keys of unfinished passes, so they are
-// lost. The file is not affected.
+// discard closes an engine that no longer works. The engine held the keys of records that unfinished passes have found
+// unchanged (carried keys). They are lost. The file is not affected.
 func (d *DB) discard() {
 	if err := d.window.engine.close(); err != nil {
 		d.o.Log.Warn("close duckdb", "path", d.o.Path, "error", err)
