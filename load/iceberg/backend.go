@@ -34,8 +34,9 @@ type backend interface {
 	// errConflict. If the answer is lost, it returns errUnknown. Invariants 1, 13
 	commit(ctx context.Context, all []change) error
 
-	// atomic() reports whether a commit certainly changes all tables in one step. Otherwise a commit may change them one
-	// after the other, in the order of the list. Then the caller must first claim the stream: see [commit.claim].
+	// atomic() reports whether a commit certainly changes all tables in one step. If the result is false, a commit may
+	// change them one after the other, in the order of the list. Then the caller must first claim the stream: see
+	// [commit.claim].
 	atomic() bool
 
 	Close() error

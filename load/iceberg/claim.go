@@ -12,8 +12,9 @@ import (
 	"github.com/apache/iceberg-go/table"
 )
 
-// propClaim is a property in the summary of a snapshot of a head table. Its value is the ID of the commit that may
-// change the stream's tables next. Such a snapshot has the same rows as the snapshot before it.
+// propClaim is a property in the summary of a snapshot of a head table. The head table of a stream has its cursor, and
+// every commit changes it. The value of the property is the ID of the commit that may change the stream's tables next.
+// Such a snapshot has the same rows as the snapshot before it.
 const propClaim = propPrefix + "claim"
 
 func claimOf(meta table.Metadata) string { return summaryOf(meta.CurrentSnapshot())[propClaim] }

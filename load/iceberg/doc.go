@@ -66,8 +66,8 @@
 // Another program may change files without changing rows: it compacts files, rewrites manifests, expires snapshots or
 // sets tags. Its snapshots have the operation replace. The next commit then starts from penstock's last snapshot, not
 // from the other program's snapshot, because penstock must know which rows are in which of its files. The tag _penstock
-// keeps the files of penstock's last snapshot. If a snapshot between the two has expired, penstock finds it in earlier
-// metadata files.
+// keeps the files of penstock's last snapshot. To check that only such snapshots follow its own, penstock reads all of
+// them. Expired ones are in earlier metadata files.
 //
 // If another program changes rows or columns, the stream stops and reports the differences. [parquet.Lake.Accept]
 // undoes the changes. // Invariant 16

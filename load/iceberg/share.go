@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// If sources share a stream's tables, the head table has a property for each source, with the source's last commit. A
-// commit changes its property and its snapshots in the same step. // Invariant 2
+// If sources share a stream's tables, the stream's head table (its table of cursors) has a property for each source,
+// with the source's last commit. A commit changes its property and its snapshots in the same step. // Invariant 2
 
 // propSource is the prefix of these properties.
 const propSource = propPrefix + "source."
@@ -87,10 +87,10 @@ func combined(spec parquet.Commit) []parquet.TableFiles {
 	return out
 }
 
-// mergeColumns returns the table's present columns, which are in live, followed by the new columns of the commit. If a
-// column's field ID in the commit differs from its ID in the table, neither type can hold the values of the other. Then
-// mergeColumns returns a [parquet.Disagreement]. But if t.Reset is set, it uses the column of the commit. It also
-// returns an error if two columns have the same field ID.
+// mergeColumns returns the table's present columns, which are in live, followed by the new columns of the commit. Field
+// IDs are made from a column's name and type. So if a column's ID in the commit differs from its ID in the table,
+// neither type can hold the values of the other. Then mergeColumns returns a [parquet.Disagreement]. But if t.Reset is
+// set, it uses the column of the commit. It also returns an error if two columns have the same field ID.
 func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
 	fields := append([]iceberg.NestedField{}, live.Fields()...)
 	var apart []arrow.Field
