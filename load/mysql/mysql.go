@@ -16,8 +16,8 @@
 //
 // One process writes at a time. This process holds a lock of the server (GET_LOCK), which the server releases when the
 // session ends. A commit replaces the stream's row in _penstock_state only if the row has not changed. So a process
-// that has lost the lock cannot commit after another process. If the answer to a COMMIT is lost, the row shows the
-// outcome, once the lost session has ended.
+// that has lost the lock cannot commit after another process. If the answer to a COMMIT is lost, penstock waits until
+// the lost session has ended. Then the row shows whether the commit took place.
 //
 // MySQL does not commit when a temporary table is created. Temporary tables have an index, because without one MySQL
 // would compare long texts row by row.
@@ -35,8 +35,9 @@
 //
 // # Two servers
 //
-// The SQL is what MySQL 8.0.23 and MariaDB 10.6 have in common. Only the name of the collation differs. MySQL cannot
-// read a temporary table twice in one statement. So the merge reads each temporary table once: see [sqlmerge.Traits].
+// The package uses only SQL that both MySQL 8.0.23 and MariaDB 10.6 know. Only the name of the collation differs. MySQL
+// cannot read a temporary table twice in one statement. So the merge reads each temporary table once: see
+// [sqlmerge.Traits].
 package mysql
 
 import (
@@ -62,8 +63,8 @@ import (
 
 // Options sets the database that a [DB] writes. Only URL is required.
 type Options struct {
-	// URL is mysql://user:password@host:port/database, with the options socket=PATH and tls=true, false, preferred (the
-	// default) or skip-verify. It may contain a password, so it is never logged.
+	// URL is mysql://user:password@host:port/database. It may have the options socket=PATH and tls=VALUE, where VALUE is
+	// true, false, preferred (the default) or skip-verify. The URL may contain a password, so it is never logged.
 	URL      string
 	Database string        // instead of the database in the URL
 	WaitLock time.Duration // how long to wait for another process that writes, or for a lock on a table; 0: 30 s, negative: do not wait
