@@ -34,7 +34,7 @@ type SlotRecord struct {
 	Broken   int // number of runs during which the process ended
 	Count    int // number of slots that the record covers; more than 1 if many slots were missed
 
-	Patient bool // not stored; true: if a run is in progress, AddSlots lets the slot wait; false: AddSlots skips the slot
+	Patient bool // what AddSlots does if a run is in progress: true: the slot waits; false: the slot is skipped. Not stored
 }
 
 // Causes of slots that AddSlots itself skips.

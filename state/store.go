@@ -113,9 +113,9 @@ type Schedule interface {
 
 // SlotStore has one record for each slot. See [JournalFile] for the other methods. // Invariant 18
 type SlotStore interface {
-	// AddSlots records the slots that are not recorded yet: see [JournalFile.AddSlots]. If a run of an earlier slot of
-	// the pipeline has not ended, in any process, AddSlots skips the new slots that would wait, except slots with
-	// Patient set. It decides this in the same transaction that adds the slots.
+	// AddSlots records the slots that are not recorded yet: see [JournalFile.AddSlots]. If a run of an earlier slot of the
+	// pipeline has not ended, in any process, AddSlots skips the new waiting slots, except slots with Patient set. It
+	// decides this in the same transaction that adds the slots.
 	AddSlots(ctx context.Context, pipeline string, seenUntil time.Time, slots []SlotRecord) (added []SlotRecord, err error)
 	// SetSlot replaces the record of an existing slot and records its runs, in one transaction. If the new state is
 	// SlotRunning, and another run of the pipeline has not ended, in any process, SetSlot changes nothing and returns
