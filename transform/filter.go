@@ -102,8 +102,8 @@ func (w *work) filter() error {
 }
 
 // filterColumn returns the column that a condition tests, or -1 if no record of the batch has a value in it. If neither
-// the destination nor any record of the pass has the column, its name is probably misspelled. If the condition has In,
-// Min or Max, filterColumn then returns an error. // Invariant 11
+// the destination nor any record of the pass has the column, its name is probably misspelled. In that case,
+// filterColumn returns an error if the condition has In, Min or Max. // Invariant 11
 func (w *work) filterColumn(c *condition) (at int, err error) {
 	for i, f := range w.root.table.Columns.Fields() {
 		if source, ok := sourceOf(f); ok && schemas.Column(source) == c.Column {

@@ -15,7 +15,7 @@ import (
 
 // perByte is the most processor time that a byte may take, in a fuzz test that records coverage. An algorithm of linear
 // time needs less than a tenth of this time. An algorithm of quadratic time needs more than perByte, because the
-// records have at least linearBytes.
+// records are at least linearBytes long.
 const (
 	perByte     = 4 * time.Microsecond
 	linearBytes = 1 << 18

@@ -72,7 +72,7 @@ func (r *reader) undo(k checkpoint, t *table, row int) {
 
 // overflows reports whether the columns are too large. It measures them every capacity.rows rows. If the batch already
 // has other records, it also sets capacity.full, and the current record waits for the next batch. While the pages are
-// read again, such a batch is never too large.
+// read again, a batch that has other records is never too large.
 func (r *reader) overflows() bool {
 	c := &r.capacity
 	if c.unmeasured++; c.unmeasured < c.rows {

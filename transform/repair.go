@@ -55,8 +55,9 @@ type repairer struct {
 	changed int
 }
 
-// maxRepaired is the greatest depth at which the faulty values are replaced one by one. A deeper object or array with
-// a fault is replaced as a whole. Looking for the faulty value would scan the content once more per level.
+// maxRepaired is the greatest depth at which the faulty values are replaced one by one. A deeper object or array with a
+// fault is replaced as a whole. Otherwise the search for faulty values would scan the content again at each level, and
+// would not take linear time.
 // Invariant 15
 const maxRepaired = 20
 

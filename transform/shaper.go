@@ -30,8 +30,8 @@ type Shaper struct {
 
 // NewShaper returns a Shaper for the batches of m. It must be called before m reads its first record. The Shaper
 // applies the rules of m's stream. The contract compares the batches with the tables that [NewMapper] was given. The
-// parameter settled is true if the destination already has tables of this pipeline. A root table that is missing in the
-// destination is then new. NewShaper returns an error for invalid rules.
+// last argument says whether the destination already has tables of this pipeline. If it has, a root table that is
+// missing in the destination counts as new. NewShaper returns an error for invalid rules.
 func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
 	if m.tables.rules.err != nil {
 		return nil, fmt.Errorf("shape %s: %w", m.tables.stream.Name, m.tables.rules.err)

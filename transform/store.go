@@ -9,8 +9,8 @@ import (
 )
 
 // store stores the token r.scan.Token in the column of f, and widens the column's type if necessary. For a negative
-// zero, a numeric column stores zero, and a reject is added. The result is false if the column has become a JSON
-// column. The caller then stores the value. // Invariant 11
+// zero, a numeric column stores zero, and a reject is added. If the column has become a JSON column, store returns
+// false, and the caller stores the value. // Invariant 11
 func (r *reader) store(f *field, row int) bool {
 	c, t := f.column, &r.scan.Token
 	if !c.store(row, t) {

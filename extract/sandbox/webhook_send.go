@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// subscription delivers events to one subscriber. Its method announce plans the deliveries, and its method run sends
-// them.
+// subscription delivers events to one subscriber. The method announce() plans the deliveries, and run() sends them.
 type subscription struct {
 	Webhook
 	number int

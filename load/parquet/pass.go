@@ -85,7 +85,7 @@ func (r *seenRows) full(ctx context.Context, t *table, s *segment) (bool, error)
 	return b.count()+s.root().Dead >= s.root().Rows, nil
 }
 
-// remove copies the bits of the segment old to s, which is the same segment without some rows.
+// remove copies the bits of a segment to s, which is the same segment without the removed rows.
 func (r *seenRows) remove(ctx context.Context, t *table, old, s *segment, removed map[uint32]bool) error {
 	before, err := r.in(ctx, t, old)
 	if err != nil {
@@ -107,8 +107,7 @@ func (r *seenRows) remove(ctx context.Context, t *table, old, s *segment, remove
 	return nil
 }
 
-// merge copies the bits of several segments to the segment out, which holds the rows of these segments in the same
-// order.
+// merge copies the bits of several segments to one segment, which holds the rows of these segments in the same order.
 func (r *seenRows) merge(ctx context.Context, t *table, segs []*segment, out *segment) error {
 	if load.IsInternal(out.Table) {
 		return nil

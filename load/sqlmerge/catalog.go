@@ -87,7 +87,7 @@ func (c *catalog) look(ctx context.Context, names ...string) error {
 // ReadObjects implements [Reader].Objects. The query returns a row for each column of a table or view: the name of the
 // table, the name of the column, its type, whether it is required, and whether it is computed. For an object that is
 // not a table, it returns a row with the name of the object, null, and the kind of the object, such as VIEW. The
-// function original, if not nil, converts a stored name to the original name of the table or column.
+// function original() converts a stored name to the original name of the table or column. It may be nil.
 func ReadObjects(ctx context.Context, r Reader, query string, original func(stored string) string) (map[string]*Object, error) {
 	if original == nil {
 		original = func(stored string) string { return stored }

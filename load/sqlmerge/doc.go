@@ -42,7 +42,8 @@ type Dialect interface {
 	// Micros returns an expression for the time expr, in microseconds since 1970.
 	Micros(expr string) string
 
-	// Type returns the type of a column that holds values of t. Lattice is its inverse.
+	// Type returns the SQL type of a column that holds values of the Arrow type t. Lattice returns the
+	// Arrow type for an SQL type.
 	Type(t arrow.DataType) string
 	Lattice(f arrow.Field, sql string) (arrow.DataType, bool)
 

@@ -18,13 +18,13 @@ import (
 // Then no key can occur twice, and penstock can read the rows of the table in the order in which the records arrive.
 // It need not send unchanged rows to the database. And it remembers a range of keys instead of each key.
 type order struct {
-	broken    bool // the keys are not in order, so the table of [carried] keys has them
+	broken    bool // the keys are not in order, so they are stored in the table of [carried] keys
 	direction int  // 1: keys increase; -1: keys decrease; 0: only one key or none so far
 	begun     bool
 	last      int64
 
-	// If hasRange is true, the pass has written or found unchanged every current row whose key is in a range. The
-	// fields first and to are the ends of the range, and belong to it. The keys in exceptions are not included.
+	// If hasRange is true, there is a range of keys. Its ends, which belong to it, are the fields first and to. The
+	// pass has written or found unchanged every current row with a key in the range, except the keys in exceptions.
 	hasRange   bool
 	first, to  int64
 	exceptions []int64
@@ -98,7 +98,7 @@ type walk struct {
 	ordinals []int64
 
 	read   int64   // number of rows of the table that were compared
-	except []int64 // keys of rows of the table that were not staged
+	except []int64 // keys that the table has, but that were not staged
 	rest   []compared
 }
 

@@ -90,7 +90,7 @@ type Column struct {
 }
 
 // LastRows returns a query for the last row of each key. The columns of the query are the key (k0, k1…), the ordinal o,
-// and the other columns. The function latest returns an expression for the value of a column. It takes the value from
+// and the other columns. The function latest() returns an expression for the value of a column. It takes the value from
 // that row of a group which has the greatest ordinal.
 func LastRows(r KeyedRows, latest func(column string) string) string {
 	group := make([]string, len(r.Key))

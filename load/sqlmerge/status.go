@@ -7,16 +7,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// status is a temporary table with one row for each record of a merge. The columns k0, k1… are the record's key, and h
-// is its hash; a record of a table without a key has only the hash. The column o is the ordinal of the row that is
-// kept, and st is one of the constants below. In History, f is the start of the row's validity.
+// The constant status names a temporary table with one row for each record of a merge. The columns k0, k1… are the
+// record's key, and h is its hash; a record of a table without a key has only the hash. The column o is the ordinal of
+// the row that is kept, and st is one of the constants below. In History, f is the start of the row's validity.
 const status = "_penstock_status"
 
 // Values of st.
 const (
 	isNew       = "0"
-	isChanged   = "1" // replaces the previous row
-	isNext      = "2" // follows the previous version
+	isChanged   = "1" // the new row replaces the previous row
+	isNext      = "2" // the new row follows the previous version
 	isUnchanged = "3"
 )
 
@@ -101,9 +101,9 @@ func statusSQL(t *target, from, again, carried string) string {
 		with, selected, isNew, st, revived, again, begin, item, carried)
 }
 
-// versionColumns returns the parts of statusSQL for a table that may have several rows of a record. The part stored
-// selects columns of the stored row. The part st has the CASE branches for a record that has a stored row. The part
-// revived is the value of the column revived. The part begin selects the column f; it is empty except in History.
+// versionColumns returns parts of the SQL of statusSQL, for a table that may have several rows of a record: the columns
+// of the stored row to select, the CASE branches for a record that has a stored row, and the value of the column
+// revived. The last part selects the column f; it is empty except in History.
 func versionColumns(t *target) (stored, st, revived, begin string) {
 	stored = fmt.Sprintf(", t.%s AS lh, %s AS lr, t.%s AS ly, %s AS lc", schemas.ColHash, t.run("t."), schemas.ColSyncedAt, t.current("t."))
 	ours := "lc AND lr >= " + t.in.Literal(t.in.run)

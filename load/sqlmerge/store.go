@@ -26,7 +26,7 @@ type Store struct {
 
 	mu        sync.Mutex
 	positions map[state.Key]position // positions as last read or committed
-	claimed   map[state.Key]claimed  // claims as last committed
+	claimed   map[state.Key]claimed  // the claim of each stream to its table, as last committed
 	surveyed  map[state.Key]surveyed // kept until the stream's next transaction ends; zero: unknown
 	passes    map[state.Key]*pass
 	droppable []string             // tables of carried keys that are no longer needed

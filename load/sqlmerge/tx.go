@@ -30,7 +30,7 @@ type tx struct {
 	sql     *statements                            // nil before the first Apply, and after the transaction
 	c       *catalog                               // as this transaction sees it
 	seen    seen                                   // what the pass had seen, plus what this transaction has seen
-	swept   bool                                   // the transaction has made the sweep that ends a pass: one without given keys
+	swept   bool                                   // the transaction has made the final sweep of a pass: a sweep without given keys
 	dropped []string                               // tables of carried keys that this transaction has dropped
 	timed   bool                                   // the commit's time is later than the times of all existing rows; see advanceTime
 	owner   ownership
@@ -43,7 +43,7 @@ func (d *Store) Begin(ctx context.Context, k state.Key, from state.Cursor, p loa
 	return d.begin(ctx, k, from, p, d.b.Write)
 }
 
-// begin opens a transaction. The function open begins the database's transaction.
+// begin opens a transaction. The function open() begins the database's transaction.
 func (d *Store) begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass, open func(context.Context) (Session, error)) (*tx, error) {
 	d.mu.Lock()
 	at, known := d.positions[k]
@@ -237,7 +237,8 @@ func (x *tx) fit(ctx context.Context, pending []*load.Staged, swept string) (tar
 	return f.tables, f.fit()
 }
 
-// fitting returns a fitting for staged rows. It has the tables of the families of the named tables.
+// The method fitting() returns the first part of an Apply of staged rows. Its tables are those of the families of the
+// named tables.
 func (x *tx) fitting(pending []*load.Staged, names []string) *fitting {
 	return &fitting{
 		sql: x.sql, c: x.c, in: x.in, seen: &x.seen, stream: x.key.Stream,

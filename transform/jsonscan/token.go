@@ -44,7 +44,7 @@ func (s *Scanner) Scan(b []byte, i int) (end int) {
 }
 
 // String scans the string at i, and returns its content and the position after it. The content is valid until the next
-// scan. The result end may be a code.
+// scan. If the string is invalid, a code takes the place of the position.
 func (s *Scanner) String(b []byte, i int) (content []byte, end int) {
 	end, plain := Text(b, i+1)
 	if end < 0 {

@@ -28,7 +28,7 @@ func ReadOnHint(c *config.Config, p config.Pipeline) map[string][]string {
 	return all
 }
 
-// withParents returns the wanted streams and their ancestors, in the order of the parameter streams.
+// withParents returns the wanted streams and their ancestors, in the order of the given streams.
 func withParents(streams []config.Stream, wanted []string) (names []string) {
 	wanted = slices.Clone(wanted)
 	for _, s := range slices.Backward(streams) { // parents come before their children

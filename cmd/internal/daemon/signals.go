@@ -183,8 +183,8 @@ func (s *Signals) Mount(d *serve.Daemon, c *config.Config, j state.Journal, in s
 // lastSignals is the time limit for sending the last spans when the daemon ends.
 const lastSignals = 800 * time.Millisecond
 
-// Run sends signals until wait is called. The daemon calls wait after its last run has ended. So signals about that run
-// are sent too.
+// Run sends signals until the returned function is called. The daemon calls this function after its last run has ended.
+// So signals about that run are sent too.
 func (s *Signals) Run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup

@@ -120,7 +120,7 @@ func (w *worker) work(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// begin stores the opened worker of units. It also passes the current configuration to this worker, because SIGHUP may
+// begin stores the [execute.Worker] that was opened. It also passes the current configuration to it, because SIGHUP may
 // have changed the configuration meanwhile.
 func (w *worker) begin(units *execute.Worker) {
 	w.configuring.Lock()

@@ -108,7 +108,7 @@ func pairsOf(p Parse, sigs, times, keys []string) []Parse {
 	for _, sig := range sigs {
 		for _, ts := range append(slices.Clone(times), "") {
 			if ts == "" && len(times) > 0 {
-				break // not needed: the function placed removes the key of the time if no time is signed
+				break // not needed: placed() removes the key of the time if no time is signed
 			}
 			p.Sig, p.TS, p.ID, p.Ignore = []string{sig}, ts, "", nil
 			for _, k := range keys {

@@ -40,7 +40,7 @@ var (
 // Finding is the result of [Learn].
 type Finding struct {
 	Scheme  Scheme   // the scheme that was found
-	Others  []Scheme // with ErrAmbiguous: one scheme of each class; none is chosen
+	Others  []Scheme // with ErrAmbiguous: the schemes that verify all samples, one of each class (see Learn)
 	Label   string   // label of the key that has made the signatures
 	Judged  int      // number of samples with the signature header; only these are tried
 	Aside   int      // number of samples without the signature header, which any scheme would refuse

@@ -158,7 +158,8 @@ func (c *Copier) validity(b arrow.RecordBatch) *encoder {
 	}}
 }
 
-// Ordinals is a set of ordinals of staged rows. In most commits, most of the ordinals are consecutive.
+// Ordinals is a set of ordinals of staged rows. The ordinal of a row is the number of its record in the pass. In most
+// commits, most of the ordinals are consecutive.
 type Ordinals struct {
 	base   int64
 	bits   []uint64 // bitmap that begins at base; nil if the ordinals are too sparse
