@@ -9,7 +9,7 @@ type flushed struct {
 	first int64 // ordinal of the first record
 }
 
-// records calls the function visit for the records with the given ordinals. The ordinals must be in ascending order.
+// records calls visit() for the records with the given ordinals. The ordinals must be in ascending order.
 func (l *flushed) records(ordinals []int64, visit func(ordinal int64, begin, end int)) {
 	var walk jsonscan.Walker
 	at := l.first

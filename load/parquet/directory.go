@@ -234,7 +234,7 @@ func (s *dirStore) hold(ctx context.Context) (func() error, error) {
 	return lock.Release, nil
 }
 
-// tidy removes outdated generations and leftovers. The caller must hold the lock.
+// tidy removes outdated generations, and what interrupted commits have left. The caller must hold the lock.
 func (s *dirStore) tidy(_ context.Context, m *manifest) error {
 	entries, err := os.ReadDir(s.root)
 	if err != nil {

@@ -69,8 +69,8 @@ func (l *Lake) manifestFor(ctx context.Context, f *folder, k state.Key) (*manife
 	return nil, err
 }
 
-// scan reads a table. If tell is true and sources share the stream, scan adds the source column, which the manifest's
-// table does not have.
+// scan reads a table. If the last argument is true and sources share the stream, scan adds the source column, which the
+// manifest's table does not have.
 func (m *manifest) scan(ctx context.Context, t *table, columns []string, visit func(arrow.RecordBatch) error, tell bool) error {
 	read := func(columns []string, visit func(arrow.RecordBatch) error) error {
 		if t.Name == load.State.Name && m.Moves > 0 {

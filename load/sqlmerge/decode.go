@@ -85,7 +85,7 @@ func (w *batches) add(v []driver.Value) error {
 // release releases the memory.
 func (w *batches) release() { w.builder.Release() }
 
-// flush passes the collected rows to the function visit.
+// flush passes the collected rows to visit().
 func (w *batches) flush() error {
 	if w.rows == 0 {
 		return nil

@@ -60,8 +60,8 @@ func (t *InboxTrimmer) Applier(x *execute.Executor, c *config.Config, p config.P
 	})
 }
 
-// Applied records that a pipeline has applied the events of source up to the number through. It removes the events that
-// no pipeline needs any more. If the removal fails, the next call of Applied tries again.
+// Applied records that a pipeline has applied the events of a source up to a number. It removes the events that no
+// pipeline needs any more. If the removal fails, the next call of Applied tries again.
 func (t *InboxTrimmer) Applied(ctx context.Context, inbox trimmer, source, pipeline string, through int64) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

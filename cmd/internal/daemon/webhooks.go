@@ -50,7 +50,7 @@ func (h *Webhooks) Mount(ctx context.Context, d *serve.Daemon, c *config.Config)
 	return err
 }
 
-// Run starts a goroutine that applies newly learned signature schemes, until ctx ends or the returned function wait is
+// Run starts a goroutine that applies newly learned signature schemes, until ctx ends or the returned function is
 // called.
 func (h *Webhooks) Run(ctx context.Context) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
