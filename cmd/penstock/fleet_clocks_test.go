@@ -94,7 +94,7 @@ func (r *fleetRig) patiently(sql, want string) {
 }
 
 // refuse makes a workspace answer its first request for leads with 429 and a Retry-After date. It returns the time of
-// the next request for leads, and the date.
+// the next request for leads, and the date in Retry-After.
 func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 	again, until = &atomic.Int64{}, &atomic.Int64{}
 	var asked atomic.Int64

@@ -34,7 +34,7 @@ func (r *fleetRig) slowly(d time.Duration) {
 }
 
 // watchRuns checks again and again whether two runs have unfinished units at the same time. The returned function ends
-// this, and returns such runs, or "".
+// the checks, and returns the runs that were found, or "".
 func (r *fleetRig) watchRuns() (stop func() string) {
 	db, err := pgx.ConnectConfig(r.t.Context(), r.db.Config().Copy())
 	require.NoError(r.t, err)

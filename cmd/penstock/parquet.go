@@ -24,8 +24,8 @@ func parquetKind() open.Kind {
 	return open.Kind{
 		Scheme: "parquet", Open: openParquet, Absent: absentLake,
 		OnHost: func(d config.Destination) bool { path, _ := open.FilePath(d); return !inBucket(path) },
-		// The columns of all files that are being written are on the heap. With a lower limit, garbage collection takes a
-		// third of the CPU time.
+		// The columns of all files that are being written are on the heap. With a lower limit, garbage collection takes
+		// a third of the CPU time.
 		Memory: open.MemoryPlan{Heap: 208 << 20, List: 4 << 20, Budget: pipeline.DefaultByteBudget, Group: pipeline.DefaultGroupBytes},
 		Check: func(ctx context.Context, opener *open.Opener, d config.Destination) error {
 			path, _ := open.FilePath(d)
@@ -85,7 +85,7 @@ func askLake(ctx context.Context, r *open.Reader) (open.Querier, error) {
 	return over(ctx, files, views)
 }
 
-// over opens a DuckDB database in which each entry of the first map is a table, and each entry of the second map is a
+// over() opens a DuckDB database in which each entry of the first map is a table, and each entry of the second map is a
 // view. If a table and a view have the same name, the view is left out.
 func over(ctx context.Context, files map[string][]string, views map[string]string) (open.Querier, error) {
 	for name := range views {

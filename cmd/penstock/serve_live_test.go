@@ -121,7 +121,7 @@ func TestServeWebhooks(t *testing.T) {
 	require.Equal(t, 1, strings.Count(runs, "\n"), "the webhooks must not cause a run: %s\n%s", runs, d.out)
 }
 
-// run runs a command until it ends, and returns what it prints.
+// run() runs a command until it ends, and returns what it prints.
 func (d *serving) run(args ...string) string {
 	d.t.Helper()
 	self, err := os.Executable()

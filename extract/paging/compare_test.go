@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The memory for the comparison of two pages grows only with the number of records. // Invariant 6
+// A comparison of two pages takes little memory, even if a page has 300,000 records. // Invariant 6
 func TestCompareOfManyRecords(t *testing.T) {
 	seed := maphash.MakeSeed()
 	keys := func(from, n int) Hashes {

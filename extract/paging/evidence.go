@@ -56,7 +56,7 @@ func (e *evidence) fixed(name string) bool {
 	})
 }
 
-// withMember returns candidates that send the value of a member of the last record, such as its time.
+// withMember returns candidates that send the value of a member of the last record, such as its time of creation.
 func (e *evidence) withMember(g Pager, names []string, field, value string) []Candidate {
 	var out []Candidate
 	for _, name := range names {

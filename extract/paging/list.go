@@ -21,7 +21,7 @@ type List interface {
 	// Look requests a position. The caller must call Release.
 	Look(ctx context.Context, at Position) (*Page, error)
 
-	// Release returns the memory of a page's answer.
+	// Release frees the memory of a page's answer.
 	Release(p *Page)
 
 	// Locate finds the records in an answer.

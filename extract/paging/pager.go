@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Pager is one way of paging. A new pager needs three things: a file with a type that embeds [parameter], a line in
-// pagers, and an entry in schemas/paging/vocabulary.yaml.
+// Pager is one way of paging. A new pager needs three things: a file with a type that embeds [parameter], an element of
+// the variable pagers, and an entry in schemas/paging/vocabulary.yaml.
 type Pager interface {
 	// Type is the name of the pager in the vocabulary and in the configuration. A position belongs to the pager whose
 	// Type is the same word as the [Kind] of the position.

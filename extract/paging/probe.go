@@ -46,7 +46,7 @@ func NewProbe(l List, progress *Progress, first *Page, lastID string) *Probe {
 	}
 }
 
-// Release returns the memory of the second page.
+// Release frees the memory of the second page.
 func (p *Probe) Release() {
 	if p.Second != nil {
 		p.list.Release(p.Second)

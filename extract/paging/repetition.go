@@ -13,7 +13,7 @@ type Repetition struct {
 	hasEqual  bool            // a page held two records with the same content
 }
 
-// Repeated counts the records of a page that are repeated.
+// Repeated counts the repeated records of a page.
 type Repeated struct {
 	Overlap int // records that were also on the page before
 	Alike   int // records without a key that seem to be repeated

@@ -75,8 +75,8 @@ func keyCandidates(s schemas.Stream, rows []Row) []string {
 	return out
 }
 
-// Distinct returns why the fields together do not identify the rows, or "". Two equal rows are allowed, because one
-// record may be on two pages.
+// Distinct returns why the fields together do not identify the rows, or "" if they do. Two equal rows are allowed,
+// because one record may be on two pages.
 func Distinct(rows []Row, names ...string) string {
 	seen := make(map[string]Row, len(rows))
 	for i, r := range rows {

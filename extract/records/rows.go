@@ -59,8 +59,8 @@ func RowsOf(d *jsondoc.Doc, f Found) []Row {
 	return all
 }
 
-// WrappedRows returns the objects inside the records if each record has only one member, which is an object and has the
-// same name in all records.
+// WrappedRows is for records like {"lead": {…}}: each has only one member, an object that has the same name in all
+// records. It returns these objects as rows. For other records, it returns nil.
 func WrappedRows(d *jsondoc.Doc, f Found) (wrapper string, all []Row) {
 	for p := range f.All(d) {
 		for _, r := range p.Records(d) {
@@ -153,7 +153,7 @@ func Fields(rows []Row) []string {
 }
 
 // columnOf returns the member with the name of the column. If there is none, it returns a member whose name becomes
-// that column name.
+// that column name: for example, leadId becomes lead_id.
 func columnOf(d *jsondoc.Doc, v jsondoc.Value, column string) jsondoc.Value {
 	if m := d.Get(v, column); m.OK() {
 		return m
@@ -162,7 +162,7 @@ func columnOf(d *jsondoc.Doc, v jsondoc.Value, column string) jsondoc.Value {
 	return m
 }
 
-// MemberOfColumn returns the member whose name becomes a column name, with the name as the source spells it.
+// MemberOfColumn returns the member whose name becomes a column name, and the name of the member: leadId for lead_id.
 func MemberOfColumn(d *jsondoc.Doc, v jsondoc.Value, column string) (name string, m jsondoc.Value) {
 	if !d.IsObject(v) {
 		return "", jsondoc.Missing

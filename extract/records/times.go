@@ -90,7 +90,7 @@ func UnitOfValue(v string, named bool) string {
 	return ""
 }
 
-// Moment reads a time.
+// Moment parses a time that has the given unit or format.
 func Moment(v, unit string) (time.Time, bool) {
 	t := strings.Trim(v, `"`)
 	layout := map[string]string{UnitRFC3339: time.RFC3339Nano, UnitDateTime: time.DateTime, UnitDate: time.DateOnly}[unit]

@@ -86,7 +86,7 @@ func untrusted(err error) bool {
 		strings.Contains(err.Error(), refusedTLS)
 }
 
-// Shorten returns err. If err says that connecting to a server has failed, Shorten makes its text short. The driver's
+// Shorten returns err. If connecting to a server has failed, the returned error has a shorter text. The driver's
 // text has one line for each attempt: for each address, with and without TLS. Shorten keeps only the last line. The
 // text does not contain the password. // Invariant 5
 func Shorten(err error, server string) error {

@@ -22,7 +22,7 @@ const eventStream = "_events"
 
 const eventChunks = 40
 
-// keep writes new events to the tables of events. It does not write at every call: while a database file is written,
+// keep() writes new events to the tables of events. It does not write at every call: while a database file is written,
 // its readers have to wait. Invariant 7
 func (d *Deltas) keep(ctx context.Context) {
 	for _, dest := range d.conf.Destinations {

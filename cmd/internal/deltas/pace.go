@@ -28,5 +28,5 @@ var defaultPace = applyRate{
 }
 
 // maxRecordTries is the number of times that a record is requested because of one event. After the last failure
-// the event is set aside. // Invariant 15
+// the event is given up. // Invariant 15
 const maxRecordTries = 3

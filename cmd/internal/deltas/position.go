@@ -33,8 +33,8 @@ func (d *Deltas) readPosition(ctx context.Context, q *queue, p *destinationPosit
 	return err
 }
 
-// look reads the ordinal up to which the events of q are applied in a destination. It also queues the records that the
-// destination has marked to be requested again.
+// look() reads the ordinal up to which the events of q are applied in a destination. It also queues the records that
+// the destination has marked to be requested again.
 func (d *Deltas) look(ctx context.Context, q *queue, dest pipeline.Destination) error {
 	p := &destinationPosition{dest: dest}
 	if err := d.readPosition(ctx, q, p); err != nil {

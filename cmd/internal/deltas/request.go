@@ -113,7 +113,7 @@ func (x *delta) found(e *entity, record []byte) {
 }
 
 // stale reports whether a record disagrees with its last event. The source may then still return the old record. If a
-// member still disagrees at the last try, events format it differently, and stale no longer compares it.
+// member still disagrees at the last try, stale assumes that events format it differently, and no longer compares it.
 func (x *delta) stale(e *entity, record []byte) bool {
 	if e.gone {
 		return true
@@ -165,7 +165,7 @@ func (x *delta) findsControl(ctx context.Context) (bool, error) {
 	return x.q.control != "", nil
 }
 
-// test checks that the endpoint for single records returns the same bytes as the list. Otherwise the content of a row
+// test() checks that the endpoint for single records returns the same bytes as the list. Otherwise the content of a row
 // would depend on which request loaded it.
 func (d *Deltas) test(ctx context.Context, q *queue) error {
 	q.likeness, q.unlike = nil, "its list has no records to test "+q.detail.Name+" with"
@@ -213,7 +213,7 @@ func endpointWide(err error) bool {
 }
 
 // oneByOne reports whether to request the waiting records one by one. The list is read instead if more than listAbove
-// records wait, and they are more than one in 50 records of the list.
+// records wait, and if these are more than a fiftieth of the list.
 func (d *Deltas) oneByOne(ctx context.Context, q *queue) (bool, error) {
 	if !q.canRequest || len(q.lacking(d.awake())) > max(d.pace.listAbove, int(q.longest/50)) {
 		return false, nil

@@ -24,9 +24,9 @@ type Attempt struct {
 	requests int // requests that settled units report
 }
 
-// NewAttempt begins an attempt at units, whose streams each have the given number of destinations. The attempt passes
-// each unit that is settled before the attempt ends to settle(), and passes each text to redact() before the text is
-// stored. It reads the clock of the state with now(). A machine's clock may be hours wrong, and then retries would wait
+// NewAttempt begins an attempt at units, whose streams each have the given number of destinations. If a unit is settled
+// before the attempt ends, the attempt passes it to settle(). Each text is passed to redact() before it is stored. The
+// function now() reads the clock of the state: a machine's own clock may be hours wrong, and then retries would wait
 // for hours, or not at all.
 func NewAttempt(units []state.Unit, destinations int, now func() time.Time, redact func(string) string, settle func(...state.Unit)) *Attempt {
 	return &Attempt{

@@ -29,8 +29,8 @@ var ErrPutOff = errors.New("put off: the source does not answer, and other sourc
 
 // Pool runs jobs. The zero value uses the defaults.
 type Pool struct {
-	Width    int           // maximum of jobs that work at the same time; 0: DefaultWidth
-	Most     int           // maximum of jobs under way, including those that wait for their sources; 0: four times Width // Invariant 6
+	Width    int           // maximum number of jobs that work at the same time; 0: DefaultWidth
+	Most     int           // maximum number of jobs under way, including those that wait for their sources; 0: four times Width // Invariant 6
 	Patience time.Duration // longest time without a beat before a job counts as waiting for its source; it is shorter if sources usually answer faster; 0: DefaultPatience
 }
 

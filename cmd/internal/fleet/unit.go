@@ -92,7 +92,7 @@ type UnitReport struct {
 	Status   pipeline.Status         `json:"status,omitempty"`
 	Reason   string                  `json:"why,omitempty"` // why the unit is not complete
 	Failures int                     `json:"failures,omitempty"`
-	Round    int                     `json:"round,omitempty"` // round that the unit was put off into; units of earlier rounds start first
+	Round    int                     `json:"round,omitempty"` // round into which the unit was put off; units of earlier rounds start first
 	Started  time.Time               `json:"started_at,omitzero"`
 	Ended    time.Time               `json:"ended_at,omitzero"`
 	Requests int                     `json:"requests,omitempty"` // requests of the whole attempt; only in the report of the first unit

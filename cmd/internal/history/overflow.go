@@ -17,7 +17,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Limits of readOverflow: how much of a table it reads, and how many distinct members it counts. // Invariant 6
+// Limits of [ReadOverflow]: how much of a table it reads, and how many distinct members it counts. // Invariant 6
 const (
 	maxRestBytes  = 16 << 20
 	maxRestRows   = 1_000_000

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Period is a period of time: after since, up to and including until.
+// Period is the time after Since, up to and including Until.
 type Period struct{ Since, Until time.Time }
 
 // Contains reports whether t is in the period.

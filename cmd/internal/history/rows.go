@@ -1,5 +1,5 @@
-// Package history reads what a destination stores about earlier runs, in penstock's own tables: certificates, runs, changes
-// of tables, and changes of rows.
+// Package history reads what a destination stores about earlier runs, in penstock's own tables: certificates, runs,
+// changes of tables, and changes of rows.
 package history
 
 import (
@@ -62,8 +62,8 @@ func Scan(ctx context.Context, d load.Destination, t schemas.Table, visit func(R
 	})
 }
 
-// Project returns the given columns of one of penstock's own tables. It returns the rows for which keep returns true, or
-// all rows if keep is nil.
+// Project returns the given columns of one of penstock's own tables. If keep is not nil, the result has only the rows
+// for which keep() returns true.
 func Project(ctx context.Context, d load.Destination, t schemas.Table, columns []string, keep func(Row) bool) (render.Answer, error) {
 	out := render.Answer{Columns: render.Fields(t, columns...)}
 	err := Scan(ctx, d, t, func(r Row) error {

@@ -174,11 +174,11 @@ func (c *columnReader) object(s *Shape, at string, depth int) {
 	}
 }
 
-// textFormats are formats of strings for which the type of the column must be text.
+// textFormats are formats of strings. A column with such strings must have the type text.
 var textFormats = []string{"uuid", "email", "idn-email", "uri", "uri-reference", "url", "iri", "hostname", "ipv4", "ipv6", "byte", "binary", "regex", "json-pointer", "color", "phone"}
 
 // typeOf returns the type of a column, or "" if the document does not determine it. The type of a number depends
-// on the digits in the data. A string without a format may have any type.
+// on the digits in the data. A string without a format may hold values of any type, such as numbers.
 func typeOf(s *Shape) string {
 	switch s.Kind {
 	case Integer:

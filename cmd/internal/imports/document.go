@@ -46,8 +46,8 @@ func Entries(file string, data []byte) ([]Entry, error) {
 	return all, nil
 }
 
-// Limits of the pipelines.yaml. The same limits apply when it is read as a configuration. They are necessary because
-// the parser's time grows with the square of the number of tokens.
+// Limits of the pipelines.yaml. The same limits apply when the file is read as a configuration. They are necessary
+// because the parser's time grows with the square of the number of tokens.
 const (
 	maxFile   = 1 << 20
 	maxTokens = 50_000

@@ -55,7 +55,7 @@ type Param struct {
 	Max      int    // maximum of a number; 0 if the document has none
 }
 
-// Kind is a kind of JSON values.
+// Kind is the kind of a JSON value.
 type Kind string
 
 // The kinds of values. Any, the zero value, means that the kind is not known.

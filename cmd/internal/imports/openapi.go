@@ -193,7 +193,7 @@ func joinedText(summary, description string) string {
 	return sentence(strings.TrimRight(summary, ".") + ". " + description)
 }
 
-// params returns the parameters. If two have the same name and place, the later one counts.
+// params returns the parameters. If two have the same name in the same place, such as the query, the later one counts.
 func params(refs openapi3.Parameters) []Param {
 	var all []Param
 	for _, ref := range refs {

@@ -14,8 +14,8 @@ import (
 // field is one key of an `imported:` block.
 type field struct {
 	key    string
-	value  string  // in flow style, on the line of the key
-	fields []field // instead of value: in block style, one line for each
+	value  string  // in flow style; it is written on the line of the key
+	fields []field // if not nil, these are written instead of value, in block style: one line for each field
 }
 
 // fields returns the keys of a stream's `imported:` block, the most important first.

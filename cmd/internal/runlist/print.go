@@ -80,7 +80,7 @@ func (r Run) counts() any {
 }
 
 // PrintParts prints the sources of a run if there are several, and the attempts at the run if any are recorded. In a
-// form that programs read, these are additional lines.
+// form for programs, such as JSON, they are additional lines.
 func (r Run) PrintParts(w io.Writer, form render.Form, titles bool) error {
 	sources := render.Answer{Columns: append(fields("destination", "source"), render.Fields(load.Runs, columns[2:]...)...)}
 	attempts := render.Answer{Columns: append(append(fields("destination", "source"), render.Fields(load.Runs, "status", "started_at", "ended_at")...),

@@ -1,6 +1,6 @@
 // Package runlist lists whole runs. A run over several sources, or into several destinations, is one item. The item has
 // a part for each source in each destination, with the attempts. If the state and the destinations disagree about a
-// run, the state counts.
+// run, the item shows what the state says.
 package runlist
 
 import (

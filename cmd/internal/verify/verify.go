@@ -24,7 +24,7 @@ type Options struct {
 	Requests int
 	Keys     int // maximum number of listed differences per stream and destination; 0: 20
 
-	compared int64 // rows of a table that are held in memory; 0: maxCompared
+	compared int64 // maximum number of rows of a table in memory; 0: maxCompared
 }
 
 // Limits of the memory that a comparison takes. // Invariant 6
@@ -161,7 +161,7 @@ func (v *verifier) stream(ctx context.Context, s schemas.Stream) []Result {
 			k.Err = errors.Join(k.Err, v.compare(ctx, d, t, b, k))
 		}
 		if s.Window {
-			k.Extra = 0 // rows that only the destination has may have left the stream's time window
+			k.Extra = 0 // rows that only the destination has may be too old for the stream's time window
 			k.List = slices.DeleteFunc(k.List, func(d Difference) bool { return d.Kind == RowExtra })
 		}
 		switch {

@@ -29,7 +29,7 @@ const (
 
 var rank = map[Role]int{Metrics: 1, Read: 2, Operate: 3}
 
-// Includes reports whether r has the permissions of the role required.
+// Includes reports whether r has the permissions of the required role.
 func (r Role) Includes(required Role) bool { return rank[r] >= rank[required] && rank[r] > 0 }
 
 // Token is an access token. Its name is unique, and appears in the log and in the audit log. Its secret does not
@@ -186,7 +186,7 @@ func Bearer(r *http.Request) (token string, ok bool) {
 
 // Program returns the identity of a request that a program sends: the identity of its bearer token. If no token is
 // configured, it returns the identity of [Guard.Local]. It returns an error if the role of the token does not include
-// the role required.
+// the required role.
 func (g *Guard) Program(r *http.Request, required Role) (Identity, error) {
 	if g.Open() {
 		return g.Local(r)
