@@ -153,6 +153,13 @@ type Outcome struct {
 	Keys []arrow.RecordBatch // keys of missing rows, up to the sweep's List; the caller releases them
 }
 
+// TableChecker is implemented by destinations with settings that do not fit every table.
+type TableChecker interface {
+	// CheckTable returns an error if the destination's settings do not fit the columns of a table. The first write to a
+	// new table returns the same error.
+	CheckTable(t schemas.Table) error
+}
+
 // Querier is implemented by destinations that support SQL queries.
 type Querier interface {
 	// Query runs one read-only statement and calls visit with batches of its result. If the result has no rows, Query

@@ -6,6 +6,9 @@ package schemas
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 )
@@ -167,6 +170,19 @@ type Stream struct {
 
 // Readable reports whether a stream may request the endpoint. // Invariant 9
 func (s Stream) Readable() bool { return s.Class.Readable() }
+
+// DeclaredColumns returns the columns whose types are declared. Their names are the paths of [Stream].Types.
+func (s Stream) DeclaredColumns() (*arrow.Schema, error) {
+	var fields []arrow.Field
+	for _, path := range slices.Sorted(maps.Keys(s.Types)) {
+		t, err := ParseType(s.Types[path])
+		if err != nil {
+			return nil, fmt.Errorf("stream %s: column %s: %w", s.Name, path, err)
+		}
+		fields = append(fields, Field(path, t, ""))
+	}
+	return arrow.NewSchema(fields, nil), nil
+}
 
 // Default bounds of a stream.
 const (

@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/duckdb"
 	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/load/parquet/partition"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -133,7 +134,10 @@ func lakeViews(ctx context.Context, r *open.Reader) (map[string]string, error) {
 
 // lakeOptions adds the options that all destinations of Parquet files have.
 func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
-	readers["partition_by"] = textOption(&o.PartitionBy)
+	readers["partition_by"] = func(text string) (err error) {
+		o.PartitionBy, err = partition.Parse(text)
+		return err
+	}
 	readers["keep"] = countOption(&o.Keep)
 	readers["keep_for"] = waitOption(&o.KeepFor)
 	readers["writers"] = countOption(&o.Writers)

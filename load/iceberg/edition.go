@@ -58,7 +58,10 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 		return nil, err
 	}
 	e := &edition{t: t, b: b, shared: of.Source != ""}
-	spec := specOf(t)
+	spec, err := specOf(t)
+	if err != nil {
+		return nil, err
+	}
 	props := iceberg.Properties{
 		propStream:                                of.Stream,
 		table.MetadataPreviousVersionsMaxKey:      keepMetadata,
@@ -124,8 +127,11 @@ func (e *edition) evolve() error {
 			return fmt.Errorf("change columns: %w", err)
 		}
 	}
-	spec, now := specOf(e.t), e.base.PartitionSpec()
-	if !samePartitioning(now, spec) {
+	spec, err := specOf(e.t)
+	if err != nil {
+		return err
+	}
+	if !samePartitioning(e.base.PartitionSpec(), spec) {
 		if err := errors.Join(e.do(table.NewAddPartitionSpecUpdate(&spec, false)), e.do(table.NewSetDefaultSpecUpdate(-1))); err != nil {
 			return fmt.Errorf("change partitions: %w", err)
 		}

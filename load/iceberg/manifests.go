@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 const manyManifests = 16
@@ -51,7 +52,7 @@ func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 		return "", err
 	}
 	of := m.Partitions()
-	if spec.NumFields() == 0 || !spec.Field(0).Transform.Equals(iceberg.IdentityTransform{}) || len(of) == 0 || of[0].LowerBound == nil {
+	if spec.NumFields() == 0 || spec.Field(0).Name != schemas.ColSource || len(of) == 0 || of[0].LowerBound == nil {
 		return "", nil
 	}
 	return string(*of[0].LowerBound), nil
@@ -76,7 +77,11 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, id int64) (out []i
 		return nil, nil, err
 	}
 	for _, f := range e.t.Added {
-		b, err := iceberg.NewDataFileBuilder(*spec, iceberg.EntryContentData, w.files.Location(f.Name), iceberg.ParquetFile, partition(*spec, f), nil, nil, f.Rows, f.Size)
+		part, err := partitionOf(*spec, e.t, f)
+		if err != nil {
+			return nil, nil, err
+		}
+		b, err := iceberg.NewDataFileBuilder(*spec, iceberg.EntryContentData, w.files.Location(f.Name), iceberg.ParquetFile, part, nil, nil, f.Rows, f.Size)
 		if err != nil {
 			return nil, nil, err
 		}

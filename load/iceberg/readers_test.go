@@ -24,6 +24,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/load/parquet/partition"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -224,7 +225,7 @@ func TestForeignWriter(t *testing.T) {
 
 func TestPartitions(t *testing.T) {
 	o := warehouse(t)
-	o.PartitionBy = "on:month"
+	o.PartitionBy = partition.Spec{Column: "on", Transform: partition.Month}
 	l := open(t, o)
 	at := must(t, l, "", 1, 3)
 	must(t, l, at, 2, 3)

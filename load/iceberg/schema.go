@@ -105,7 +105,7 @@ func types(s *iceberg.Schema) map[string]string {
 	return out
 }
 
-func specOf(t parquet.TableFiles) iceberg.PartitionSpec {
+func specOf(t parquet.TableFiles) (iceberg.PartitionSpec, error) {
 	var all []iceberg.PartitionField
 	add := func(column, name string, by iceberg.Transform) {
 		f, _ := t.Columns.FieldsByName(column)
@@ -116,29 +116,39 @@ func specOf(t parquet.TableFiles) iceberg.PartitionSpec {
 	if t.Columns.HasField(schemas.ColSource) {
 		add(schemas.ColSource, schemas.ColSource, iceberg.IdentityTransform{})
 	}
-	switch {
-	case t.PartitionBy == "":
-	case t.Months:
-		add(t.PartitionBy, t.PartitionBy+"_month", iceberg.MonthTransform{})
-	default:
-		add(t.PartitionBy, t.PartitionBy+"_day", iceberg.DayTransform{})
+	if by := t.PartitionBy; by.Column != "" {
+		text := string(by.Transform)
+		if by.Width > 0 {
+			text = fmt.Sprintf("%s[%d]", text, by.Width)
+		}
+		transform, err := iceberg.ParseTransform(text)
+		if err != nil {
+			return iceberg.PartitionSpec{}, err
+		}
+		add(by.Column, by.Field(), transform)
 	}
-	return iceberg.NewPartitionSpec(all...)
+	return iceberg.NewPartitionSpec(all...), nil
 }
 
-func partition(spec iceberg.PartitionSpec, f parquet.DataFile) map[int]any {
+// partitionOf returns the partition of a file, by the ID of the partition field. The spec is that of the table's files.
+func partitionOf(spec iceberg.PartitionSpec, t parquet.TableFiles, f parquet.DataFile) (map[int]any, error) {
 	out := map[int]any{}
 	for _, of := range spec.Fields() {
-		switch {
-		case of.Transform.Equals(iceberg.IdentityTransform{}):
+		if of.Name == schemas.ColSource {
 			out[of.FieldID] = f.Source
-		case f.Part == nil:
-			out[of.FieldID] = nil
-		case of.Transform.Equals(iceberg.DayTransform{}):
-			out[of.FieldID] = iceberg.Date(*f.Part)
-		default:
-			out[of.FieldID] = *f.Part
+			continue
 		}
+		column, _ := t.Columns.FieldsByName(t.PartitionBy.Column)
+		typ := schemas.TypeOf(column[0])
+		value, err := t.PartitionBy.Value(f.Part, typ)
+		if err != nil {
+			return nil, err
+		}
+		day, ok := value.(int32)
+		if ok && (of.Transform.Equals(iceberg.DayTransform{}) || of.Transform.Equals(iceberg.IdentityTransform{})) {
+			value = iceberg.Date(day)
+		}
+		out[of.FieldID] = value
 	}
-	return out
+	return out, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/load/parquet/partition"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -48,7 +49,7 @@ func TestSharedCommits(t *testing.T) { everywhere(t, sharedCommits) }
 
 func sharedCommits(t *testing.T, warehouse place) {
 	o := warehouse(t)
-	o.PartitionBy = "on:month"
+	o.PartitionBy = partition.Spec{Column: "on", Transform: partition.Month}
 	const commits = 4
 	sources := map[string]int{"berlin": 3, "boston": 5}
 	errs := make(chan error, len(sources))

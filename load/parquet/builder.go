@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/partition"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -54,8 +55,8 @@ func (x *builder) open(ctx context.Context) (err error) {
 }
 
 // newTable returns a new table. If the lake has a catalog, the columns get field IDs.
-func (x *builder) newTable(t schemas.Table, partition string) *table {
-	out := newTable(t, partition)
+func (x *builder) newTable(t schemas.Table, by partition.Spec) *table {
+	out := newTable(t, by)
 	out.Made = x.spec.Run
 	if x.lake.o.Catalog == nil {
 		return out
@@ -70,7 +71,7 @@ func (x *builder) newTable(t schemas.Table, partition string) *table {
 }
 
 func (x *builder) create(t *table, part string) (*writer, error) {
-	if t.Numbered > 0 {
+	if part = partition.Folder(part); t.Numbered != 0 {
 		part = locationName(part)
 	}
 	name := filepath.Join(part, fileName(x.next.Sequence))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/parquet/encode"
+	"github.com/penstock-data/penstock/load/parquet/partition"
 )
 
 // Catalog shows the tables of a lake to other engines: it says which files make up a table. It also records the
@@ -121,8 +122,7 @@ type TableFiles struct {
 	Columns         *arrow.Schema // each with its field ID: see [FieldNumber]
 	PreviousColumns *arrow.Schema // the previous columns; nil: the table is new
 
-	PartitionBy string // the column of dates or times that partitions the table; "": not partitioned
-	Months      bool   // partitioned by months, not by days
+	PartitionBy partition.Spec // zero: not partitioned
 
 	// Reset reports that earlier snapshots of the table cannot be kept, because files of several sources were replaced
 	// or removed. The types in Columns are then the types for all sources.
@@ -141,7 +141,7 @@ type DataFile struct {
 	Source     string // the source of the rows, if the table is partitioned by source
 	Rows, Size int64
 	Ranges     []encode.Range
-	Part       *int32 // partition: days or months since 1970; nil: not partitioned, or the rows have no date
+	Part       string // partition, see [partition.Spec.Value]; "": the table is not partitioned
 }
 
 // numberKey is the metadata key for a field's ID, which the encoder writes into the file.

@@ -220,32 +220,19 @@ func (s *tableStore) folder(t *table) string {
 
 const sharedFolder = "_tables"
 
-// partNumber returns the day or month of a partition's folder, counted from 1970.
-func partNumber(part string) *int32 {
-	_, value, _ := strings.Cut(part, "=")
-	if day, err := time.Parse(time.DateOnly, value); err == nil {
-		n := int32(day.Unix() / 86400)
-		return &n
-	}
-	if month, err := time.Parse("2006-01", value); err == nil {
-		n := int32((month.Year()-1970)*12 + int(month.Month()) - 1)
-		return &n
-	}
-	return nil
-}
-
 func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 	out := map[string]DataFile{}
 	if m == nil || t == nil {
 		return out
 	}
-	for _, f := range m.files(t) {
-		if f.Rows == 0 {
+	for _, seg := range m.Segments {
+		f := seg.Files[t.Name]
+		if f == nil || f.Rows == 0 {
 			continue
 		}
 		d := DataFile{Name: strings.TrimPrefix(f.key(), prefix), Source: t.owner, Rows: f.Rows, Size: f.Size, Ranges: f.ranges}
-		if t.Partition != "" {
-			d.Part = partNumber(path.Dir(filepath.ToSlash(f.Name)))
+		if seg.Table == t.Name {
+			d.Part = seg.Part
 		}
 		out[d.Name] = d
 	}
@@ -254,10 +241,7 @@ func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 
 func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 	out := TableFiles{
-		Name: s.catalogName(t.Name), Table: t.Name, Columns: t.catalogSchema(), Folder: s.folder(t),
-	}
-	if t.Partition != "" {
-		out.PartitionBy, out.Months = partitionColumn(t.Partition)
+		Name: s.catalogName(t.Name), Table: t.Name, Columns: t.catalogSchema(), Folder: s.folder(t), PartitionBy: t.Partition,
 	}
 	var before map[string]DataFile
 	if base != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-data/penstock/load/parquet/partition"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -32,7 +33,7 @@ func textsOf(values []string, skip int) arrow.Array {
 func TestDictionaryRoundTrip(t *testing.T) {
 	at := newTable(schemas.Table{Name: "t", Key: []string{"word"}, Columns: arrow.NewSchema([]arrow.Field{
 		schemas.Field("word", schemas.Text, "/word"), schemas.Field("same", schemas.Text, "/same"),
-	}, nil)}, "")
+	}, nil)}, partition.Spec{})
 	dir, n := t.TempDir(), 0
 	rapid.Check(t, func(r *rapid.T) {
 		var batches [][]arrow.Array

@@ -25,6 +25,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/load/parquet/objects"
+	"github.com/penstock-data/penstock/load/parquet/partition"
 )
 
 // Options configures a [Lake]. All fields except Path or Bucket are optional.
@@ -43,10 +44,9 @@ type Options struct {
 	TempDir string // where keys of large tables are stored during a pass; "": the system's folder for temporary files
 	Writers int    // files of one table that are written at the same time; 0: one per core
 
-	// PartitionBy names a column of dates or timestamps. Tables that have this column are partitioned by day, into
-	// folders such as <column>_day=2026-11-20. With the suffix ":month" they are partitioned by month, into folders such
-	// as <column>_month=2026-11. An existing table keeps its partitioning. Readers then use <table>/**/*.parquet.
-	PartitionBy string
+	// PartitionBy partitions the tables that have a column of this name, into folders such as <column>_day=2026-11-20. An
+	// existing table keeps its partitioning. Readers then use <table>/**/*.parquet.
+	PartitionBy partition.Spec
 
 	// The last Keep generations are kept. An older generation is kept for the time KeepFor after it was replaced, so
 	// that readers can finish.

@@ -20,6 +20,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/parquet/partition"
 )
 
 type engine struct{ arrow *duckdb.Arrow }
@@ -81,7 +82,7 @@ func TestConformance(t *testing.T) {
 
 // DuckDB gets an additional column from the folder names. The row's own date stays unchanged.
 func TestDuckDBPartitions(t *testing.T) {
-	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: "on:month"})
+	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: partition.Spec{Column: "on", Transform: partition.Month}})
 	at := must(t, l, 1, "", before...)
 	must(t, l, 2, at, after...)
 	e := newEngine(t)

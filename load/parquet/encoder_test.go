@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/penstock-data/penstock/load/parquet/partition"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -131,7 +132,7 @@ func drawn(r *rapid.T) (*table, []column) {
 	if rapid.Bool().Draw(r, "described") {
 		fields[0] = schemas.WithDescription(fields[0], "the first")
 	}
-	return newTable(schemas.Table{Name: "t", Columns: arrow.NewSchema(fields, nil)}, ""), of
+	return newTable(schemas.Table{Name: "t", Columns: arrow.NewSchema(fields, nil)}, partition.Spec{}), of
 }
 
 func twice(r *rapid.T, tb testing.TB, dir, name string) (t *table, parts [][]arrow.Array, ours, theirs *file) {

@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/partition"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -71,8 +72,11 @@ func (x *builder) carryOut(ctx context.Context, t *table, p load.Plan) error {
 		}
 	}
 	if t == nil {
-		x.next.Tables = append(x.next.Tables, x.newTable(p.Table, x.lake.partitioned(p.Table)))
-		return nil
+		by, err := x.lake.partitioned(p.Table)
+		if err == nil {
+			x.next.Tables = append(x.next.Tables, x.newTable(p.Table, by))
+		}
+		return err
 	}
 	old := *t
 	t.become(p.Table)
@@ -98,10 +102,10 @@ func (x *builder) carryOut(ctx context.Context, t *table, p load.Plan) error {
 
 func (x *builder) reshape(ctx context.Context, old, t *table) error {
 	part := func(*segment) string { return "" }
-	if t.Partition != "" && t.has(columnOf(t)) && dated(t.typeOf(columnOf(t))) {
+	if t.keepsParts(old) {
 		part = func(s *segment) string { return s.Part }
 	} else {
-		t.Partition = ""
+		t.Partition = partition.Spec{}
 	}
 	bury := t.Mode == schemas.Replace && old.Mode != schemas.Replace && t.has(schemas.ColDeletedAt)
 	before := x.next.Segments
@@ -137,11 +141,6 @@ func (x *builder) recount(before []*segment) {
 		x.next.Counter++
 		s.ID = x.next.Counter
 	}
-}
-
-func columnOf(t *table) string {
-	name, _ := partitionColumn(t.Partition)
-	return name
 }
 
 // rewrite writes the rows of a file to a new one with the columns of t. If bury is true, it leaves out tombstones. It

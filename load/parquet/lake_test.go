@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/partition"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -313,7 +314,9 @@ func TestPartitions(t *testing.T) {
 		"on:month": {"on_month=2026-01", "on_month=2026-02", "on_month=__HIVE_DEFAULT_PARTITION__"},
 	} {
 		t.Run(spec, func(t *testing.T) {
-			l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: spec})
+			by, err := partition.Parse(spec)
+			require.NoError(t, err)
+			l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: by})
 			at := must(t, l, 1, "", before...)
 			require.Equal(t, want, entries(t, l, current, leads.Name))
 			at = must(t, l, 2, at, after...)
@@ -331,7 +334,7 @@ func TestPartitions(t *testing.T) {
 }
 
 func TestPartitionsAtRandom(t *testing.T) {
-	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: "on:month"})
+	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: partition.Spec{Column: "on", Transform: partition.Month}})
 	l.disk.Sync = func(*os.File) error { return nil }
 	r := rand.New(rand.NewPCG(1, 0))
 	var at state.Cursor

@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/parquet/encode"
+	"github.com/penstock-data/penstock/load/parquet/partition"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -62,17 +63,17 @@ type generation struct {
 }
 
 type table struct {
-	Name      string        `json:"name"`
-	Folder    string        `json:"folder"`
-	Key       []string      `json:"key,omitempty"`
-	Mode      schemas.Mode  `json:"mode"`
-	Place     string        `json:"place,omitempty"`
-	About     string        `json:"about,omitempty"`
-	Columns   []columnEntry `json:"columns"`
-	Partition string        `json:"partition,omitempty"` // as in [Options].PartitionBy
-	Made      string        `json:"made,omitempty"`
-	Empty     *file         `json:"empty,omitempty"`    // a file without rows, if the table has no rows
-	Numbered  int           `json:"numbered,omitempty"` // the highest field ID so far, or byName; 0: the columns have no IDs
+	Name      string         `json:"name"`
+	Folder    string         `json:"folder"`
+	Key       []string       `json:"key,omitempty"`
+	Mode      schemas.Mode   `json:"mode"`
+	Place     string         `json:"place,omitempty"`
+	About     string         `json:"about,omitempty"`
+	Columns   []columnEntry  `json:"columns"`
+	Partition partition.Spec `json:"partition,omitzero"`
+	Made      string         `json:"made,omitempty"`
+	Empty     *file          `json:"empty,omitempty"`    // a file without rows, if the table has no rows
+	Numbered  int            `json:"numbered,omitempty"` // the highest field ID so far, or byName; 0: the columns have no IDs
 
 	schema *arrow.Schema
 	owner  string // the source whose name is in the files; "": the files have no source column
@@ -134,8 +135,8 @@ func (s *segment) with(name string, f *file) *segment {
 	return &out
 }
 
-func newTable(t schemas.Table, partition string) *table {
-	out := &table{Name: t.Name, Folder: folderOf(t.Name), Partition: partition}
+func newTable(t schemas.Table, by partition.Spec) *table {
+	out := &table{Name: t.Name, Folder: folderOf(t.Name), Partition: by}
 	out.become(t)
 	return out
 }

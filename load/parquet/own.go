@@ -7,6 +7,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/parquet/partition"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -14,7 +15,7 @@ func (x *builder) internalTable(t schemas.Table) *table {
 	if have := x.next.table(t.Name); have != nil {
 		return have
 	}
-	made := x.newTable(t, "")
+	made := x.newTable(t, partition.Spec{})
 	x.next.Tables = append(x.next.Tables, made)
 	return made
 }

@@ -68,10 +68,10 @@ func (m *merge) planSegments(f *family) []*segmentPlan {
 			continue
 		}
 		part := ""
-		if f.t.Partition != "" {
+		if f.t.partitions() {
 			b := r.ref.batch
 			if folders[b] == nil {
-				folders[b] = f.t.parts(f.staged.columns[b], f.staged.ordinals[b].Len())
+				folders[b] = f.t.parts(f.staged.columns[b])
 			}
 			part = folders[b][r.ref.row]
 		}

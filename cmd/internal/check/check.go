@@ -247,7 +247,53 @@ func Destination(ctx context.Context, o *open.Opener, c *config.Config, d config
 		}
 		found.Hint = strings.Join(warnings, "; ")
 	}
+	if err := checkTables(ctx, c, d, dest); err != nil {
+		return []Finding{Failed(ctx, part, err, "")}
+	}
 	return append([]Finding{found}, checkOverflow(ctx, o, c, d, dest)...)
+}
+
+// checkTables checks whether the settings of a destination fit the tables in it, and the columns of streams whose types
+// are configured.
+func checkTables(ctx context.Context, c *config.Config, d config.Destination, dest load.Destination) error {
+	checker, ok := dest.(load.TableChecker)
+	if !ok {
+		return nil
+	}
+	checked := map[string]bool{}
+	var misfits []error
+	for _, p := range c.Pipelines {
+		if !slices.ContainsFunc(p.To, func(to config.Ref) bool { return to.Text == d.Name }) {
+			continue
+		}
+		streams, err := c.Select(p, nil)
+		if err != nil {
+			return err
+		}
+		for _, s := range streams {
+			if checked[s.Name] {
+				continue
+			}
+			checked[s.Name] = true
+			tables, err := dest.Tables(ctx, s.Table.Name)
+			if err != nil {
+				return err
+			}
+			if len(tables) == 0 {
+				tables = []schemas.Table{{Name: s.Table.Name}}
+				if tables[0].Columns, err = s.DeclaredColumns(); err != nil {
+					return err
+				}
+			}
+			for _, t := range tables {
+				misfits = append(misfits, checker.CheckTable(t))
+			}
+		}
+	}
+	if err := errors.Join(misfits...); err != nil {
+		return failure.Usage("choose another column or transform, or set the type of the column under `columns:` of the stream", "%w", err)
+	}
+	return nil
 }
 
 // surfaceRemedy returns the hint for a surface whose test request failed. If the response cannot be parsed,
