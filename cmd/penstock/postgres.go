@@ -16,10 +16,12 @@ import (
 	"github.com/penstock-data/penstock/load/postgres"
 )
 
-// postgresKind describes destinations in a schema of a Postgres database. The scheme is "postgres" or "postgresql".
-func postgresKind(scheme string) open.Kind {
+// postgresKind describes destinations in a schema of a Postgres database. The scheme is "postgres" or "postgresql". The
+// destinations share connections.
+func postgresKind(scheme string, servers *postgres.Servers) open.Kind {
+	p := postgresOpener{servers}
 	return open.Kind{
-		Scheme: scheme, Open: openPostgres, Check: checkPostgres, Warn: warnPostgres,
+		Scheme: scheme, Open: p.open, Check: p.check, Warn: p.warn, Close: servers.Close,
 		// Rows are streamed and a commit costs little, so commits are small. The budget is so large that the
 		// server never waits for rows.
 		Memory:  open.MemoryPlan{Heap: 38 << 20, List: 5 << 20, Ahead: 16 << 20, Budget: 16 << 20, Group: 4 << 20},
@@ -30,18 +32,21 @@ func postgresKind(scheme string) open.Kind {
 	}
 }
 
-// openPostgres opens the database at a libpq URL. The URL may also have penstock's options: json=json, wait=1m and
+// postgresOpener opens destinations that share connections.
+type postgresOpener struct{ servers *postgres.Servers }
+
+// open opens the database at a libpq URL. The URL may also have penstock's options: json=json, wait=1m and
 // wait_lock=10s.
-func openPostgres(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
-	db, err := dialPostgres(ctx, opener, d)
+func (p postgresOpener) open(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
+	db, err := p.dial(ctx, opener, d)
 	if err != nil {
 		return nil, err
 	}
 	return db, nil
 }
 
-func dialPostgres(ctx context.Context, opener *open.Opener, d config.Destination) (*postgres.DB, error) {
-	o := postgres.Options{Schema: d.Schema, Log: opener.Log, Step: opener.Step, IdleTimeout: opener.Life / 2, LoggedWarnings: &opener.Warned}
+func (p postgresOpener) dial(ctx context.Context, opener *open.Opener, d config.Destination) (*postgres.DB, error) {
+	o := postgres.Options{Servers: p.servers, Schema: d.Schema, Log: opener.Log, Step: opener.Step, IdleTimeout: opener.Life / 2, LoggedWarnings: &opener.Warned}
 	base, query, _ := strings.Cut(d.URL.Reveal(), "?")
 	theirs, ours, err := splitOptions(query, "json", "wait", "wait_lock")
 	if err != nil {
@@ -90,9 +95,9 @@ func splitOptions(query string, names ...string) (theirs, ours string, err error
 	return values.Encode(), own.Encode(), nil
 }
 
-// checkPostgres checks the rights that a run needs.
-func checkPostgres(ctx context.Context, opener *open.Opener, d config.Destination) error {
-	db, err := dialPostgres(ctx, opener, d)
+// check checks the rights that a run needs.
+func (p postgresOpener) check(ctx context.Context, opener *open.Opener, d config.Destination) error {
+	db, err := p.dial(ctx, opener, d)
 	if err != nil {
 		return err
 	}
@@ -103,9 +108,9 @@ func checkPostgres(ctx context.Context, opener *open.Opener, d config.Destinatio
 	return errors.Join(err, db.Close())
 }
 
-// warnPostgres returns warnings about rights that no run needs, but that the destination's role or another role has.
-func warnPostgres(ctx context.Context, opener *open.Opener, d config.Destination) ([]string, error) {
-	db, err := dialPostgres(ctx, opener, d)
+// warn returns warnings about rights that no run needs, but that the destination's role or another role has.
+func (p postgresOpener) warn(ctx context.Context, opener *open.Opener, d config.Destination) ([]string, error) {
+	db, err := p.dial(ctx, opener, d)
 	if err != nil {
 		return nil, err
 	}

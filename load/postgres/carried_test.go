@@ -93,7 +93,7 @@ func TestManyPasses(t *testing.T) {
 			for part := range 2 {
 				for _, l := range all {
 					require.Equal(t, load.Outcome{Unchanged: 2}, l.must(t, d, 2, false, 2*part+1, 2*part+2))
-					require.Zero(t, d.b.pool.conns.Stat().AcquiredConns(), "no session is held between commits")
+					require.Zero(t, d.b.pool.server.conns.Stat().AcquiredConns(), "no session is held between commits")
 				}
 				require.Equal(t, fmt.Sprint(lists), server.Text(countPassTables))
 			}

@@ -27,6 +27,9 @@ type Options struct {
 	// It may contain a password, so it is never logged.
 	URL string
 
+	// Servers shares connections with other destinations. If it is nil, the destination has connections of its own.
+	Servers *Servers
+
 	// Schema is the schema of the tables, by default "public". If it does not exist, the first commit creates it. For
 	// that, the role needs the right CREATE on the database.
 	Schema string

@@ -17,32 +17,32 @@ import (
 	"github.com/penstock-data/penstock/state/pgerror"
 )
 
-// pool opens sessions on the server. It retries operations after transient errors. It is safe for concurrent use.
+// pool opens the sessions of one destination. It retries operations after transient errors. It is safe for concurrent
+// use.
 type pool struct {
-	o     Options
-	conns *pgxpool.Pool
+	o      Options
+	server *server // other destinations may use it too
 
 	mu     sync.Mutex
+	closed bool
 	active map[*session]bool
 	copies map[string]stalledCopy // by process id of the session on the server: see terminateStalled
 }
 
 const (
 	defaultConns = 32              // greatest number of connections, if the URL has no pool_max_conns
+	fewestConns  = 2               // a transaction that writes may need a second connection
+	idleTime     = time.Minute     // how long an unused connection stays open, if the URL has no pool_max_conn_idle_time
 	dialTimeout  = 5 * time.Second // if the URL has no connect_timeout
 )
 
-// connect returns a pool of connections to the server of o.URL. The pool connects when it is first used.
-func connect(ctx context.Context, o Options) (*pool, error) {
-	config, err := configure(o.URL)
+// connect returns a pool of sessions on the server of o.URL. It connects when it is first used.
+func connect(o Options) (*pool, error) {
+	at, err := o.Servers.join(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	conns, err := pgxpool.NewWithConfig(ctx, config)
-	if err != nil {
-		return nil, err
-	}
-	return &pool{o: o, conns: conns, active: map[*session]bool{}}, nil
+	return &pool{o: o, server: at, active: map[*session]bool{}}, nil
 }
 
 // configure parses a URL. Its errors do not contain the URL, because that may contain a password.
@@ -54,6 +54,10 @@ func configure(url string) (*pgxpool.Config, error) {
 	}
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = defaultConns
+	}
+	config.MaxConns = max(config.MaxConns, fewestConns)
+	if !strings.Contains(url, "pool_max_conn_idle_time") {
+		config.MaxConnIdleTime = idleTime
 	}
 	c := config.ConnConfig
 	if c.ConnectTimeout == 0 {
@@ -72,36 +76,76 @@ func configure(url string) (*pgxpool.Config, error) {
 
 // address returns the host and the port of the server.
 func (p *pool) address() string {
-	c := p.conns.Config().ConnConfig
+	c := p.server.config.ConnConfig
 	return fmt.Sprintf("%s:%d", c.Host, c.Port)
 }
 
-// close closes all connections.
+// close ends the sessions of this destination. The connections of other destinations stay open.
 func (p *pool) close() {
 	p.mu.Lock()
-	open := len(p.active) > 0
+	closed := p.closed
+	p.closed = true
 	for s := range p.active {
+		s.cut = true
 		_ = s.pg.Conn().Close()
 	}
 	p.mu.Unlock()
-	if open {
-		go p.conns.Close() // Close waits until all transactions have ended
-		return
+	if !closed {
+		p.o.Servers.leave(p.o.URL, p.server)
 	}
-	p.conns.Close()
 }
 
-// acquire takes a connection from the pool, which may open a new one.
+var errClosed = errors.New("the destination is closed")
+
+// acquire takes a connection of the server. If none is free, a new one may be opened.
 func (p *pool) acquire(ctx context.Context) (*session, error) {
-	conn, err := p.conns.Acquire(ctx)
+	if p.ended() {
+		return nil, errClosed
+	}
+	var conn *pgxpool.Conn
+	err := patiently(ctx, lockWaitFactor*p.o.Wait, func(ctx context.Context) (err error) {
+		conn, err = p.server.conns.Acquire(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, markDiskFull(pgerror.Shorten(err, ""))
 	}
 	s := &session{pool: p, conn: conn, pg: conn.Conn().PgConn()}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.closed {
+		conn.Release()
+		return nil, errClosed
+	}
 	p.active[s] = true
 	return s, nil
+}
+
+// ended reports whether the destination is closed.
+func (p *pool) ended() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
+// reserve takes a place for a transaction that writes; see [server]. The caller gives the place back with the function
+// that reserve returns. It may call this function more than once.
+func (p *pool) reserve(ctx context.Context) (release func(), err error) {
+	err = patiently(ctx, lockWaitFactor*p.o.Wait, func(ctx context.Context) error { return p.server.writes.Acquire(ctx, 1) })
+	if err != nil {
+		return nil, err
+	}
+	return sync.OnceFunc(func() { p.server.writes.Release(1) }), nil
+}
+
+// write is like retry, for a function that writes in one transaction. It reserves the place before the first attempt.
+func (p *pool) write(ctx context.Context, f func() error) error {
+	release, err := p.reserve(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return p.retry(ctx, f)
 }
 
 // read runs f in a read-only transaction, which sees one snapshot of the database. After a transient error, it runs f

@@ -44,10 +44,11 @@ func TestPooler(t *testing.T) {
 	for name, settings := range poolerSettings(t) {
 		t.Run(name, func(t *testing.T) {
 			url := server.Pooler(t, settings...)
+			var servers Servers
 			var all sync.WaitGroup
 			for i := range 6 {
 				schema, records := fmt.Sprint(name, i), 20+i
-				d := open(t, Options{URL: url, Schema: schema})
+				d := open(t, Options{URL: url, Schema: schema, Servers: &servers})
 				all.Go(func() {
 					for p := 1; p <= 3; p++ {
 						if _, err := attemptLoad(t, d, p, state.Cursor(fmt.Sprint("c", p)), faultParts(p, records)...); err != nil {

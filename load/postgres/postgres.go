@@ -42,7 +42,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	o.LockTimeout, o.Wait, o.IdleTimeout = cmp.Or(o.LockTimeout, defaultLockTimeout), cmp.Or(o.Wait, defaultWait), cmp.Or(o.IdleTimeout, defaultSilence)
 	o.LoggedWarnings, o.Log = cmp.Or(o.LoggedWarnings, &sync.Map{}), cmp.Or(o.Log, slog.New(slog.DiscardHandler))
-	p, err := connect(ctx, o)
+	if o.Servers == nil {
+		o.Servers = &Servers{closed: true} // so that Close closes the connections at once
+	}
+	p, err := connect(o)
 	if err != nil {
 		return nil, fmt.Errorf("open postgres: %w", err)
 	}
@@ -55,7 +58,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return &DB{Store: sqlmerge.New(b), b: b}, nil
 }
 
-// Close closes all connections. Open transactions end without a commit.
+// Close closes the destination. Its open transactions end without a commit. Other destinations with the same
+// [Options].Servers may continue to use its connections.
 func (d *DB) Close() error {
 	d.b.passes.discardAll()
 	d.b.dropPassTables()
@@ -79,12 +83,12 @@ func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.P
 
 // Settle implements [load.Surveyor].
 func (d *DB) Settle(ctx context.Context, all []load.Settlement) []error {
-	return d.Store.Settle(ctx, all, d.b.pool.retry)
+	return d.Store.Settle(ctx, all, d.b.pool.write)
 }
 
 // Trim implements [load.Trimmer].
 func (d *DB) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, err error) {
-	err = d.b.pool.retry(ctx, func() error {
+	err = d.b.pool.write(ctx, func() error {
 		n, err = d.Store.Trim(ctx, r)
 		return err
 	})
@@ -106,7 +110,7 @@ func (d *DB) Forget(pipeline, source string) {
 
 // Accept implements [load.Destination].
 func (d *DB) Accept(ctx context.Context, table string) (changes []load.Change, err error) {
-	err = d.b.pool.retry(ctx, func() error {
+	err = d.b.pool.write(ctx, func() error {
 		changes, err = d.Store.Accept(ctx, table)
 		return err
 	})
@@ -121,7 +125,7 @@ func (d *DB) Schema() string { return d.b.schema }
 // If the columns of the view have changed, the view is dropped and created again. That fails if another view depends on
 // it.
 func (d *DB) View(ctx context.Context, name, query string) error {
-	return d.b.pool.retry(ctx, func() error { return d.CreateView(ctx, name, query) })
+	return d.b.pool.write(ctx, func() error { return d.CreateView(ctx, name, query) })
 }
 
 // Query implements [load.Querier]. The statement runs in a read-only transaction. Names without a schema mean tables

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { os.Exit(pgtest.Main(m)) }
 // keep the spelling. TestDocuments covers jsonb.
 func TestConformance(t *testing.T) {
 	server := pgtest.Start(t)
-	loadtest.Run(t, driver(server, server.URL(), Options{JSON: "json"}))
+	loadtest.Run(t, driver(server, server.URL(), Options{JSON: "json", Servers: &Servers{}}))
 }
 
 // driver gives each test its own schema. The destinations connect to the server at the given URL.

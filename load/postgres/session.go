@@ -27,24 +27,34 @@ type session struct {
 	conn  *pgxpool.Conn
 	pg    *pgconn.PgConn
 	begun bool // the caller has received rows; if the query fails now, it must not be repeated
+	cut   bool // [pool.close] has closed the connection
 }
 
-// unregister removes the session from the list of sessions that [pool.close] ends.
-func (s *session) unregister() {
+// unregister removes the session from the list of sessions that [pool.close] ends. It reports whether that has ended
+// the session.
+func (s *session) unregister() (cut bool) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()
 	delete(s.pool.active, s)
+	return s.cut
 }
 
-// release returns the connection to the pool.
+// release returns the connection, so that other sessions can use it.
 func (s *session) release() {
-	s.unregister()
+	if s.unregister() {
+		s.hangUp()
+		return
+	}
 	s.conn.Release()
 }
 
 // drop closes the connection. The server then rolls back the transaction.
 func (s *session) drop() {
 	s.unregister()
+	s.hangUp()
+}
+
+func (s *session) hangUp() {
 	c := s.conn.Hijack()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

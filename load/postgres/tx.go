@@ -23,25 +23,46 @@ type tx struct {
 	pass      load.Pass
 	queued    time.Duration // time spent waiting for other sources that change the same tables
 	keepalive keepalive
+	release   func()       // gives back the place of the transaction; nil: it has none
 	s         *transaction // the transaction of this attempt; nil: not begun, or ended
 }
 
 // Apply implements [load.Tx].
 func (x *tx) Apply(ctx context.Context, s load.Sweep) (load.Outcome, error) {
 	defer x.reserveSession()()
+	if err := x.reservePlace(ctx); err != nil {
+		return load.Outcome{}, err
+	}
 	return x.Tx.Apply(ctx, s)
 }
 
 // Commit implements [load.Tx].
 func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	defer x.reserveSession()()
+	if err := x.reservePlace(ctx); err != nil {
+		return errors.Join(err, x.Tx.Rollback())
+	}
+	defer x.release()
 	return x.Tx.Commit(ctx, next)
 }
 
 // Rollback implements [load.Tx].
 func (x *tx) Rollback() error {
 	defer x.reserveSession()()
+	if x.release == nil {
+		x.release = func() {} // the transaction has ended without a place, and needs none any more
+	}
+	defer x.release()
 	return x.Tx.Rollback()
+}
+
+// reservePlace reserves a place for the transaction; see [server]. The transaction keeps the place while its attempts
+// fail and are repeated. It gives the place back when it ends.
+func (x *tx) reservePlace(ctx context.Context) (err error) {
+	if x.release == nil {
+		x.release, err = x.b.pool.reserve(ctx)
+	}
+	return err
 }
 
 // open acquires a session, begins a database transaction, and locks the stream's row.

@@ -39,6 +39,8 @@ type Kind struct {
 	Querier func(context.Context, *Reader) (Querier, error)
 	Modes   bool   // the destination creates files, so the option mode applies to it
 	NoViews string // why the destination does not support penstock's views; "" if it does
+	// Close closes what the destinations of this kind share, such as connections.
+	Close func()
 	// Publish gives readers a copy of what a run has loaded.
 	Publish func(context.Context, config.Destination, load.Destination) error
 }

@@ -40,5 +40,12 @@ func (o *Opener) processContext() context.Context {
 	return o.Context
 }
 
-// Close closes the state stores.
-func (o *Opener) Close() error { return o.stores.close() }
+// Close closes the state stores, and what destinations share. The destinations are closed before.
+func (o *Opener) Close() error {
+	for _, k := range o.Kinds {
+		if k.Close != nil {
+			k.Close()
+		}
+	}
+	return o.stores.close()
+}
