@@ -235,7 +235,7 @@ func (w *commit) edit(ctx context.Context, t parquet.TableFiles, at string) (*ed
 // checkCreated returns an error if the catalog has created the table with field IDs of its own. Then readers would not
 // find the columns in penstock's data files.
 func checkCreated(t parquet.TableFiles, meta table.Metadata) error {
-	want, err := schemaOf(t.Columns)
+	want, err := schemaOf(t.Columns, t.Key, t.Versions)
 	if err != nil || meta.CurrentSnapshot() != nil {
 		return err
 	}

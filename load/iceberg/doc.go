@@ -72,7 +72,7 @@
 // If another program changes rows or columns, the stream stops and reports the differences. [parquet.Lake.Accept]
 // undoes the changes. // Invariant 16
 //
-// The Iceberg manifests have the bounds and null counts of each file's columns, so that engines can skip files.
+// The Iceberg manifests have the sizes, bounds and null counts of each file's columns, so that engines can skip files.
 //
 // Commits merge small files. Snapshots are kept as long as the generations of a lake ([parquet.Options].Keep and
 // KeepFor). If another program has tagged a snapshot, it is kept as long as it has this tag. The first commit of a run

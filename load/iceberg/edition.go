@@ -5,6 +5,7 @@ package iceberg
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
@@ -26,6 +27,7 @@ type edition struct {
 	b       *table.MetadataBuilder
 	renewed bool // the table needs a new snapshot, even if no file is added or removed
 	since        // what has happened to the table; since.last is nil if the table is new, or is restored
+	order   int  // ID of the table's sort order, if it is penstock's; otherwise 0
 	updates []table.Update
 }
 
@@ -53,7 +55,7 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 	if err != nil {
 		return nil, err
 	}
-	schema, err := schemaOf(t.Columns)
+	schema, err := schemaOf(t.Columns, t.Key, t.Versions)
 	if err != nil {
 		return nil, err
 	}
@@ -79,13 +81,14 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 		table.NewSetCurrentSchemaUpdate(-1),
 		table.NewAddPartitionSpecUpdate(&spec, true),
 		table.NewSetDefaultSpecUpdate(-1),
-		table.NewAddSortOrderUpdate(&table.UnsortedSortOrder),
-		table.NewSetDefaultSortOrderUpdate(-1),
 		table.NewSetPropertiesUpdate(props),
 	} {
 		all = errors.Join(all, e.do(u))
 	}
-	return e, all
+	if all != nil {
+		return nil, all
+	}
+	return e, e.setOrder(&table.UnsortedSortOrder)
 }
 
 func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.Metadata, past since) (*edition, error) {
@@ -112,7 +115,7 @@ func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.
 }
 
 func (e *edition) evolve() error {
-	schema, err := schemaOf(e.t.Columns)
+	schema, err := schemaOf(e.t.Columns, e.t.Key, e.t.Versions)
 	if err != nil {
 		return err
 	}
@@ -126,6 +129,10 @@ func (e *edition) evolve() error {
 		if err := errors.Join(e.do(table.NewAddSchemaUpdate(schema)), e.do(table.NewSetCurrentSchemaUpdate(-1))); err != nil {
 			return fmt.Errorf("change columns: %w", err)
 		}
+	}
+	now := e.base.SortOrder()
+	if err := e.setOrder(&now); err != nil {
+		return err
 	}
 	spec, err := specOf(e.t)
 	if err != nil {
@@ -149,12 +156,13 @@ func (e *edition) keepComments(want *iceberg.Schema) *iceberg.Schema {
 			fields[i].Doc = now.Doc
 		}
 	}
-	return iceberg.NewSchema(0, fields...)
+	return iceberg.NewSchemaWithIdentifiers(0, want.IdentifierFieldIDs, fields...)
 }
 
 func sameColumns(a, b *iceberg.Schema) bool {
 	x, y := a.Fields(), b.Fields()
-	if len(x) != len(y) {
+	ids := func(s *iceberg.Schema) []int { return slices.Sorted(slices.Values(s.IdentifierFieldIDs)) }
+	if len(x) != len(y) || !slices.Equal(ids(a), ids(b)) {
 		return false
 	}
 	for i := range x {

@@ -86,6 +86,9 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, id int64) (out []i
 			return nil, nil, err
 		}
 		addRanges(b, f)
+		if f.Sorted && e.order != 0 {
+			b.SortOrderID(e.order)
+		}
 		anew.add(spec.ID(), f.Source, iceberg.NewManifestEntry(iceberg.EntryStatusADDED, &id, nil, nil, b.Build()))
 	}
 	out = kept
@@ -100,10 +103,10 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, id int64) (out []i
 }
 
 func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
-	rows, nulls := map[int]int64{}, map[int]int64{}
+	rows, nulls, sizes := map[int]int64{}, map[int]int64{}, map[int]int64{}
 	low, high := map[int][]byte{}, map[int][]byte{}
 	for _, r := range f.Ranges {
-		rows[r.Number], nulls[r.Number] = f.Rows, r.Nulls
+		rows[r.Number], nulls[r.Number], sizes[r.Number] = f.Rows, r.Nulls, r.Size
 		if r.Low != nil {
 			low[r.Number] = r.Low
 		}
@@ -111,7 +114,7 @@ func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 			high[r.Number] = r.High
 		}
 	}
-	b.ValueCounts(rows).NullValueCounts(nulls).LowerBoundValues(low).UpperBoundValues(high)
+	b.ColumnSizes(sizes).ValueCounts(rows).NullValueCounts(nulls).LowerBoundValues(low).UpperBoundValues(high)
 }
 
 // carry returns the manifests that stay unchanged. It adds the entries of the other manifests to the new entries,

@@ -4,6 +4,7 @@ package iceberg
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/iceberg-go"
@@ -13,7 +14,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func schemaOf(columns *arrow.Schema) (*iceberg.Schema, error) {
+// schemaOf returns the schema of a table. The key columns are required. If they identify a row, they are the
+// identifier fields.
+func schemaOf(columns *arrow.Schema, key []string, versions bool) (*iceberg.Schema, error) {
 	fields := make([]iceberg.NestedField, columns.NumFields())
 	for i, f := range columns.Fields() {
 		t, err := typeOf(f.Type)
@@ -22,7 +25,31 @@ func schemaOf(columns *arrow.Schema) (*iceberg.Schema, error) {
 		}
 		fields[i] = iceberg.NestedField{ID: parquet.FieldNumber(f), Name: f.Name, Type: t, Doc: load.Comment(schemas.DescriptionOf(f), schemas.Source(f))}
 	}
-	return iceberg.NewSchema(0, fields...), nil
+	if len(key) > 0 && columns.HasField(schemas.ColSource) {
+		key = append([]string{schemas.ColSource}, key...)
+	}
+	var ids []int
+	for _, name := range key {
+		i := position(fields, name)
+		if i < 0 || !identifies(fields[i].Type) {
+			ids = nil
+			break
+		}
+		ids = append(ids, fields[i].ID)
+	}
+	for i, f := range fields {
+		fields[i].Required = slices.Contains(ids, f.ID)
+	}
+	if versions {
+		ids = nil
+	}
+	return iceberg.NewSchemaWithIdentifiers(0, ids, fields...), nil
+}
+
+// identifies reports whether Iceberg allows identifier fields of a type.
+func identifies(t iceberg.Type) bool {
+	_, primitive := t.(iceberg.PrimitiveType)
+	return primitive && !t.Equals(iceberg.PrimitiveTypes.Float64)
 }
 
 func typeOf(t arrow.DataType) (iceberg.Type, error) {
@@ -53,7 +80,7 @@ func (e *edition) compare() error {
 	if e.t.PreviousColumns == nil || e.t.Restore {
 		return nil // this source's first commit to the table, or a commit that restores its columns
 	}
-	was, err := schemaOf(e.t.PreviousColumns)
+	was, err := schemaOf(e.t.PreviousColumns, nil, false)
 	if err != nil {
 		return err
 	}

@@ -118,7 +118,7 @@ func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Sc
 	if a, b, ok := sameID(fields); ok {
 		return nil, fmt.Errorf("columns %q and %q have the same field ID\nhint: mask one of them with drop", a, b)
 	}
-	return iceberg.NewSchema(0, fields...), nil
+	return iceberg.NewSchemaWithIdentifiers(0, want.IdentifierFieldIDs, fields...), nil
 }
 
 func position(fields []iceberg.NestedField, name string) int {

@@ -19,6 +19,10 @@ type bounds struct {
 	text            bool
 	rows            bool
 	open            bool // a key is too long, or its type has no bounds: the file gets no bounds
+
+	begun, unsorted bool // there is a key; a key is less than the key before it
+	lastInt         int64
+	lastText        string
 }
 
 // longestBound is the greatest length, in bytes, of a text that is used as a bound.
@@ -51,6 +55,8 @@ func (b *bounds) add(columns []arrow.Array, rows int) {
 	switch a := columns[b.key].(type) {
 	case *array.Int64:
 		for _, v := range a.Int64Values() {
+			b.unsorted = b.unsorted || b.begun && v < b.lastInt
+			b.begun, b.lastInt = true, v
 			if !b.rows {
 				b.rows, b.lowInt, b.highInt = true, v, v
 			}
@@ -59,6 +65,8 @@ func (b *bounds) add(columns []arrow.Array, rows int) {
 	case *array.String:
 		for i := range rows {
 			v := a.Value(i)
+			b.unsorted = b.unsorted || b.begun && v < b.lastText
+			b.begun, b.lastText = true, v
 			switch {
 			case len(v) > longestBound:
 				b.open = true
@@ -70,13 +78,14 @@ func (b *bounds) add(columns []arrow.Array, rows int) {
 				b.high = strings.Clone(v)
 			}
 		}
+		b.lastText = strings.Clone(b.lastText) // the array may be released
 	default:
 		b.open = true
 	}
 }
 
 func (b *bounds) into(f *file) {
-	f.Dead, f.Run = b.dead, b.last
+	f.Dead, f.Run, f.Sorted = b.dead, b.last, b.begun && !b.unsorted
 	if !b.rows || b.open {
 		return
 	}

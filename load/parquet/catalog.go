@@ -123,6 +123,8 @@ type TableFiles struct {
 	PreviousColumns *arrow.Schema // the previous columns; nil: the table is new
 
 	PartitionBy partition.Spec // zero: not partitioned
+	Key         []string       // the key columns, which are never null; nil: none, or the table is internal
+	Versions    bool           // several rows may have the same key
 
 	// Reset reports that earlier snapshots of the table cannot be kept, because files of several sources were replaced
 	// or removed. The types in Columns are then the types for all sources.
@@ -141,6 +143,7 @@ type DataFile struct {
 	Source     string // the source of the rows, if the table is partitioned by source
 	Rows, Size int64
 	Ranges     []encode.Range
+	Sorted     bool   // the rows are in ascending order of the first key column
 	Part       string // partition, see [partition.Spec.Value]; "": the table is not partitioned
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/parquet/objects"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // catalogStore keeps a lake whose commits are recorded by a [Catalog]. The files have the same names as in a
@@ -230,7 +231,7 @@ func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 		if f == nil || f.Rows == 0 {
 			continue
 		}
-		d := DataFile{Name: strings.TrimPrefix(f.key(), prefix), Source: t.owner, Rows: f.Rows, Size: f.Size, Ranges: f.ranges}
+		d := DataFile{Name: strings.TrimPrefix(f.key(), prefix), Source: t.owner, Rows: f.Rows, Size: f.Size, Ranges: f.ranges, Sorted: f.Sorted}
 		if seg.Table == t.Name {
 			d.Part = seg.Part
 		}
@@ -242,6 +243,9 @@ func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 	out := TableFiles{
 		Name: s.catalogName(t.Name), Table: t.Name, Columns: t.catalogSchema(), Folder: s.folder(t), PartitionBy: t.Partition,
+	}
+	if len(t.Key) > 0 && !load.IsInternal(t.Name) {
+		out.Key, out.Versions = t.Key, t.Mode != schemas.Merge && t.Mode != schemas.Replace
 	}
 	var before map[string]DataFile
 	if base != nil {

@@ -111,6 +111,9 @@ type file struct {
 	Max  *string `json:"max,omitempty"`
 	Run  string  `json:"run,omitempty"`
 
+	// Sorted reports that the rows are in ascending order of the first key column, an int64 or a text.
+	Sorted bool `json:"sorted,omitempty"`
+
 	store  streamStore
 	dir    string
 	ranges []encode.Range       // set if this process wrote the file for a catalog

@@ -16,6 +16,7 @@ import (
 // matching rows.
 type Range struct {
 	Number    int    // field ID of the column
+	Size      int64  // compressed bytes of the column
 	Nulls     int64  // number of nulls
 	Low, High []byte // bounds of all values, in Iceberg's single-value serialization; nil: unknown
 }
@@ -39,14 +40,32 @@ func Ranges(r *pqfile.Reader, texts map[int]Range) ([]Range, error) {
 		if err != nil {
 			return nil, err
 		}
+		size, err := compressed(r, i)
+		if err != nil {
+			return nil, err
+		}
 		if one, counted := texts[i]; counted {
-			one.Number = number
+			one.Number, one.Size = number, size
 			out = append(out, one)
 		} else if len(groups) > 0 {
-			out = append(out, rangeOf(number, groups))
+			one := rangeOf(number, groups)
+			one.Size = size
+			out = append(out, one)
 		}
 	}
 	return out, nil
+}
+
+// compressed returns how many bytes of the file a column has.
+func compressed(r *pqfile.Reader, column int) (size int64, err error) {
+	for g := range r.NumRowGroups() {
+		chunk, err := r.MetaData().RowGroup(g).ColumnChunk(column)
+		if err != nil {
+			return 0, err
+		}
+		size += chunk.TotalCompressedSize()
+	}
+	return size, nil
 }
 
 // rangeOf returns the range of a column whose row groups have these statistics.
