@@ -135,12 +135,12 @@ func readKeyed(t *testing.T, c *Client, from state.Cursor, stop int) (ids []int,
 // takes at most 1.45 times as long as by page numbers, or 1.65 times as long if nothing shows where the list ends. One
 // page after another would take 16 times as long.
 //
-// Requests at the same time are sent in any order, so the times of two runs differ by up to a tenth. By page numbers
-// the list takes 2.4 s. By ids it takes at least 2.9 s, if the first page shows where the list ends:
-//   - The first page takes 0.2 s. After it, each request takes 10 ms of the rate.
-//   - 20 segments must be read at the same time. Each begins with a guess. About half of the last page of a segment is
-//     also on the first page of the next segment. So 230 requests are needed for the 200 pages. Ids without gaps need
-//     205.
+// The order of concurrent requests is random, so the times of two runs differ by up to a tenth. By page numbers the
+// list takes 2.4 s. By ids it takes at least 2.9 s, if the first page shows where the list ends:
+//   - The first page takes 0.2 s. After that, the rate limit allows one request every 10 ms.
+//   - To use this rate, 20 segments must be read at the same time. Each begins with a guess. About half of the last
+//     page of a segment is also on the first page of the next segment. So about 230 requests are needed for the 200
+//     pages. If the ids have no gaps, about 205 are enough, because each guess is then the exact beginning of a page.
 //   - The last answers take 0.2 s, and so does the end of the list, which is requested after them.
 //
 // If nothing shows where the list ends, it takes at least 3.3 s. One key is guessed after the second page, and the

@@ -48,7 +48,7 @@ func (v *Vocabulary) NotRecords(name string) bool {
 	return slices.Contains(v.NoRecords.Names, name) || beginsWithAny(strings.ToLower(name), v.NoRecords.First)
 }
 
-// ListType reports whether an object that states this type is a list.
+// ListType reports whether an object is a list because of the type that it states, such as {"kind": "customerList"}.
 func (v *Vocabulary) ListType(name string) bool {
 	return containsAny(strings.ToLower(name), v.ListTypes.Parts)
 }

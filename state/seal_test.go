@@ -108,7 +108,7 @@ func TestMaskKeyOfAnotherPlace(t *testing.T) {
 	key, _, err = MaskKeyIn(entry)
 	require.ErrorIs(t, err, ErrBound)
 	require.Empty(t, key)
-	for _, want := range []string{"the entry mask-key in " + entry.Where(), "set the result as mask_key:", "delete the entry"} {
+	for _, want := range []string{"the entry mask-key in " + entry.Where(), "set mask_key to the result", "delete the entry"} {
 		require.ErrorContains(t, err, want)
 	}
 }

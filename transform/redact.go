@@ -20,7 +20,8 @@ type place struct {
 	members map[string]*place
 }
 
-// maxPlaces limits the number of cached places, because names may be data.
+// maxPlaces limits the number of cached places. The names of members may be values, such as the id in {"u-17": {…}}. So
+// there may be any number of different names.
 const maxPlaces = 4 << 10
 
 func (r *fieldRules) place(pointer string) *place {

@@ -76,7 +76,7 @@ func TestRealServers(t *testing.T) {
 	}
 }
 
-// read syncs one stream twice in a process of penstock, and compares the rows with the records of the list.
+// read syncs one stream twice, each time in a new process of penstock. It compares the rows with the list's records.
 func (s *realServer) read(t *testing.T, want realStream) {
 	require.Len(t, want.ids, want.count, "the server's count must equal the number of ids")
 	dir := t.TempDir()

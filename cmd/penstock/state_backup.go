@@ -17,7 +17,7 @@ func stateBackupCmd(a *app) *cobra.Command {
 		Use:   "backup DIR",
 		Short: "copy the state folder, even while serve runs",
 		Long: `Copies the state folder into DIR, which must be empty or not exist. The copy is a
-consistent snapshot of the inbox and the journal, tokens, the key of masks, and sent
+consistent snapshot of the inbox and the journal, tokens, the mask key, and sent
 alerts. Processes that use the folder continue. Like the folder, the copy contains
 secrets. The file backup.json, which is written last, lists every file with its
 digest.

@@ -62,9 +62,9 @@ func moveCursors(ctx context.Context, a *app, d *open.Reader, moves []move, yes 
 		return err
 	}
 	defer unlock()
-	for _, m := range todo {
+	for i, m := range todo {
 		if err := commitMove(ctx, a, d, m, backup); err != nil {
-			return failure.Hinted(err, "the cursors listed above were moved; `penstock state import "+backup+"` restores them")
+			return failure.Hinted(err, fmt.Sprintf("before this error, %d of %s moved; `penstock state import %s` restores all cursors", i, render.Plural(len(todo), "cursor"), backup))
 		}
 	}
 	return nil
@@ -91,8 +91,8 @@ func beginMoves(ctx context.Context, a *app, d *open.Reader, todo []move, yes bo
 	return backup, unlock, nil
 }
 
-// lockAll takes the lock of every pipeline whose cursors are moved. If a pipeline has several sources, it takes the
-// lock of the pipeline for the source of the cursor.
+// lockAll takes the lock of every pipeline whose cursors are moved. A pipeline with several sources has a lock for each
+// source. Then lockAll takes only the locks of those sources whose cursors are moved.
 func lockAll(ctx context.Context, a *app, d *open.Reader, moves []move) (unlock func(), err error) {
 	held := map[string]state.Lease{}
 	unlock = func() {

@@ -390,8 +390,8 @@ func TestExtraRequests(t *testing.T) {
 	}
 }
 
-// A total may be too large: it may count all records although the list is filtered. Then only few requests find no
-// records.
+// A total may be too large: it may count all records although the list is filtered. Because of such a total, the pass
+// guesses keys beyond the end of the list. It must send only a few such requests.
 func TestTooLargeTotal(t *testing.T) {
 	for _, factor := range []int64{2, 10, 1000} {
 		t.Run(fmt.Sprint(factor), func(t *testing.T) {
@@ -409,5 +409,5 @@ func TestTooLargeTotal(t *testing.T) {
 	}
 }
 
-// mostLost is how many requests may find no records because of a wrong total, in a list of ten pages.
+// mostLost is how many useless requests a wrong total may cause, in a list of ten pages.
 const mostLost = 25

@@ -35,8 +35,8 @@ type backend interface {
 	commit(ctx context.Context, all []change) error
 
 	// atomic() reports whether a commit certainly changes all tables in one step. If the result is false, a commit may
-	// change them one after the other, in the order of the list. Then the caller must first claim the stream: see
-	// [commit.claim].
+	// change them one after the other, in the order of the list. Then the caller must first reserve the stream for its
+	// commit: see [commit.claim].
 	atomic() bool
 
 	Close() error

@@ -40,7 +40,7 @@ type catalog struct {
 
 	mu          sync.Mutex
 	seen        map[string]known         // metadata by table name, as last read or written
-	claims      map[string]time.Time     // when each claim of another process was first seen; see [commit.claim]
+	claims      map[string]time.Time     // when this process first saw each claim of another process; a claim reserves a stream for one commit: see [commit.claim]
 	commitLocks map[string]chan struct{} // by stream; a commit holds the lock while it is in progress in this process
 }
 

@@ -85,7 +85,7 @@ func (h *history) read(ctx context.Context) error {
 type since struct {
 	last       *table.Snapshot // the snapshot of that commit; nil: it no longer exists
 	diff       []string        // changes of rows by other programs
-	unfinished bool            // penstock has begun another commit and changed this table, but was interrupted before it changed the head table, which has the cursor
+	unfinished bool            // a later commit of penstock changed this table, but was interrupted before it changed the stream's head table, which has the cursor
 }
 
 // lookBack finds out how a table has changed since one of its snapshots. A snapshot does not count as a change if it

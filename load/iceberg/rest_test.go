@@ -145,7 +145,9 @@ func TestRESTUnknownOutcomes(t *testing.T) {
 		at, n := must(t, l, "", 1, 3), 1
 		for _, status := range []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout, 0} {
 			for _, passed := range []bool{true, false} {
-				for _, which := range []int{1, 2, 4} { // if tables change one at a time: the claim, the first table, the head table
+				// If tables change one at a time, commit 1 makes the claim, which reserves the stream for this process.
+				// Commit 2 changes the first table, and commit 4 changes the head table, which has the cursor.
+				for _, which := range []int{1, 2, 4} {
 					var commits atomic.Int64
 					f.set(func(_ string, pass func() *httptest.ResponseRecorder) *httptest.ResponseRecorder {
 						if commits.Add(1) != int64(which) {

@@ -87,7 +87,7 @@ type Commit struct {
 	Sequence   int64             // number of this commit, from 1; the names of the files that it writes begin with this number
 	Manifest   string            // name of the file that lists the stream's tables and files
 	Properties map[string]string // properties that people can read, such as the cursor and the run
-	Tables     []TableFiles      // all tables of the stream; the last one is the table of [HeadTable]
+	Tables     []TableFiles      // all tables of the stream; the last one is the head table, which has the cursor: see [HeadTable]
 	Dropped    []string          // tables that the stream no longer has
 	Kept       []int64           // sequence numbers of earlier commits whose tables can still be read, ascending
 

@@ -208,8 +208,8 @@ func (s *tableStore) catalogName(table string) string {
 	return table
 }
 
-// HeadTable returns the name of the head table of a stream in a catalog. Every commit of the stream
-// changes this table and records the commit in it.
+// HeadTable returns the name of a stream's head table in a catalog. Every commit of the stream changes this table, and
+// records itself and the new cursor there.
 func HeadTable(stream string) string { return load.State.Name + "__" + stream }
 
 func (s *tableStore) folder(t *table) string {

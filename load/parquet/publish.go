@@ -84,7 +84,7 @@ func (x *tx) collect(ctx context.Context) {
 
 func (x *tx) idle() (bool, error) {
 	if _, tabled := x.draft.(*tableGeneration); tabled {
-		return false, nil // with a catalog, a new cursor needs a commit, which changes the stream's head table
+		return false, nil // in a catalog, the cursor is stored in a table, the stream's head table, so a new cursor needs a commit
 	}
 	if x.base == nil || len(x.internal) > 0 || x.log != nil && x.log.b != nil {
 		return false, nil

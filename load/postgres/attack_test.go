@@ -93,7 +93,7 @@ func TestQueryForeignFunctions(t *testing.T) {
 		err := d.Query(t.Context(), sql, nothing)
 		require.ErrorIs(t, err, ErrNotReadOnly, sql)
 		require.ErrorContains(t, err, name, sql)
-		require.ErrorContains(t, err, "of role mallory", sql)
+		require.ErrorContains(t, err, "belongs to role mallory", sql)
 	}
 	for _, sql := range []string{
 		"SELECT lower(name) FROM crm_leads WHERE name = 'Ann'", "SELECT n FROM quiet", "SELECT id FROM plain", "SELECT count(*), sum(id), max(name) FROM crm_leads_current GROUP BY id ORDER BY 1",
@@ -196,9 +196,9 @@ func TestTablesOfOthers(t *testing.T) {
 	server, d := attacked(t)
 	as(server, "CREATE FUNCTION s.steal() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN NEW; END $$; CREATE FUNCTION s.sneak() RETURNS int LANGUAGE plpgsql AS $$ BEGIN INSERT INTO public.stolen VALUES (current_user); RETURN 1; END $$")
 	for _, c := range []struct{ name, attack, mend, says string }{
-		{"trigger on a table of penstock's own", "CREATE TRIGGER x AFTER UPDATE ON s._penstock_state FOR EACH ROW EXECUTE FUNCTION s.steal()", "DROP TRIGGER x ON s._penstock_state", "trigger x on table s._penstock_state calls steal of role mallory"},
-		{"trigger on a table", "CREATE TRIGGER x BEFORE INSERT OR UPDATE ON s.crm_leads FOR EACH ROW EXECUTE FUNCTION s.steal()", "DROP TRIGGER x ON s.crm_leads", "trigger x on table s.crm_leads calls steal of role mallory"},
-		{"default", "ALTER TABLE s.crm_leads ADD COLUMN mine int; ALTER TABLE s.crm_leads ALTER COLUMN mine SET DEFAULT s.sneak(); ALTER TABLE s.crm_leads OWNER TO mallory", "ALTER TABLE s.crm_leads OWNER TO penstock; ALTER TABLE s.crm_leads DROP COLUMN mine", "default value for column mine of table s.crm_leads calls sneak"},
+		{"trigger on a table of penstock's own", "CREATE TRIGGER x AFTER UPDATE ON s._penstock_state FOR EACH ROW EXECUTE FUNCTION s.steal()", "DROP TRIGGER x ON s._penstock_state", "trigger x on table s._penstock_state calls function steal, which belongs to role mallory"},
+		{"trigger on a table", "CREATE TRIGGER x BEFORE INSERT OR UPDATE ON s.crm_leads FOR EACH ROW EXECUTE FUNCTION s.steal()", "DROP TRIGGER x ON s.crm_leads", "trigger x on table s.crm_leads calls function steal, which belongs to role mallory"},
+		{"default", "ALTER TABLE s.crm_leads ADD COLUMN mine int; ALTER TABLE s.crm_leads ALTER COLUMN mine SET DEFAULT s.sneak(); ALTER TABLE s.crm_leads OWNER TO mallory", "ALTER TABLE s.crm_leads OWNER TO penstock; ALTER TABLE s.crm_leads DROP COLUMN mine", "default value for column mine of table s.crm_leads calls function sneak"},
 		{"rule", "CREATE RULE x AS ON UPDATE TO s._penstock_state DO ALSO INSERT INTO public.stolen VALUES (current_user)", "DROP RULE x ON s._penstock_state", "DROP RULE x ON s._penstock_state"},
 		{"owner of a table of penstock's own", "ALTER TABLE s._penstock_rejects OWNER TO mallory", "ALTER TABLE s._penstock_rejects OWNER TO penstock", "ALTER TABLE s._penstock_rejects OWNER TO penstock"},
 		{"owner of a table", "ALTER TABLE s.crm_leads OWNER TO mallory", "ALTER TABLE s.crm_leads OWNER TO penstock", "ALTER TABLE s.crm_leads OWNER TO penstock"},
@@ -219,7 +219,7 @@ func TestTablesOfOthers(t *testing.T) {
 	// Accept writes to all rows of a table, so it refuses an unsafe table too.
 	server.Exec("CREATE TRIGGER x BEFORE UPDATE ON s.crm_leads FOR EACH ROW EXECUTE FUNCTION s.steal(); DROP VIEW s.crm_leads_current; ALTER TABLE s.crm_leads DROP COLUMN name")
 	_, err := d.Accept(t.Context(), "crm_leads")
-	require.ErrorContains(t, err, "trigger x on table s.crm_leads calls steal of role mallory")
+	require.ErrorContains(t, err, "trigger x on table s.crm_leads calls function steal, which belongs to role mallory")
 	server.Exec("DROP TRIGGER x ON s.crm_leads")
 	changes, err := d.Accept(t.Context(), "crm_leads")
 	require.NoError(t, err)

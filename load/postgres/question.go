@@ -314,7 +314,7 @@ func checkCalls(ctx context.Context, s *session, schema, tree string) error {
 		name, owner, role, shadow := string(v[0]), string(v[1]), string(v[2]), string(v[4])
 		switch {
 		case string(v[3]) != "t":
-			refused = fmt.Errorf("%w: it calls %s of role %s, which would act with the rights of role %s; change its owner to %[4]s (ALTER FUNCTION %[2]s OWNER TO %[4]s), or run the statement with psql",
+			refused = fmt.Errorf("%w: it calls %s, which belongs to role %s and would act with the rights of role %s; change its owner to %[4]s (ALTER FUNCTION %[2]s OWNER TO %[4]s), or run the statement with psql",
 				ErrNotReadOnly, name, owner, role)
 		case shadow != "":
 			refused = fmt.Errorf("%w: it calls %s, in which names may refer to %s of another role; set the function's search path (ALTER FUNCTION %[2]s SET search_path = pg_catalog, …), or drop the object that has the name of a built-in one",

@@ -46,8 +46,8 @@ func foreignSQL(schema, where string) string {
 			FROM t JOIN pg_catalog.pg_rewrite r ON r.ev_class = t.oid WHERE t.relkind = 'r'
 		UNION ALL SELECT t.relname, 'row-level security hides rows of table ' || ` + table + ` || ': ALTER TABLE ' || ` + table + ` || ' NO FORCE ROW LEVEL SECURITY, or give role ' || pg_catalog.quote_ident(current_user) || ' BYPASSRLS'
 			FROM t WHERE t.relkind = 'r' AND pg_catalog.row_security_active(t.oid)
-		UNION ALL SELECT DISTINCT t.relname, pg_catalog.pg_describe_object(f.classid, f.objid, f.objsubid) || ' calls ' || p.proname || ' of role ' || pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(p.proowner)) ||
-			', which would act with the rights of role ' || pg_catalog.quote_ident(current_user) || ': drop it, or change the owner of the function to ' || pg_catalog.quote_ident(current_user)
+		UNION ALL SELECT DISTINCT t.relname, pg_catalog.pg_describe_object(f.classid, f.objid, f.objsubid) || ' calls function ' || p.proname || ', which belongs to role ' || pg_catalog.quote_ident(pg_catalog.pg_get_userbyid(p.proowner)) ||
+			' and would act with the rights of role ' || pg_catalog.quote_ident(current_user) || ': drop it, or change the owner of the function to ' || pg_catalog.quote_ident(current_user)
 			FROM code JOIN pg_catalog.pg_proc p ON p.oid = code.function
 			JOIN pg_catalog.pg_depend f ON f.refclassid = code.class AND f.refobjid = code.oid
 				AND f.classid IN ('pg_catalog.pg_trigger'::regclass, 'pg_catalog.pg_constraint'::regclass, 'pg_catalog.pg_attrdef'::regclass, 'pg_catalog.pg_class'::regclass, 'pg_catalog.pg_statistic_ext'::regclass)

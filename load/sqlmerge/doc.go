@@ -111,9 +111,9 @@ type Reader interface {
 	// until that function returns.
 	Stream(ctx context.Context, query string, columns *arrow.Schema, each func(arrow.RecordBatch) error) error
 
-	// Objects returns the tables and views with the given names, and those whose names begin with one of them and "__". It
-	// may return other objects too. It need not show what this transaction has changed. The caller does not change the
-	// map.
+	// Objects returns the tables and views with the given names. It also returns their child tables: for crm_leads, all
+	// tables and views whose names begin with crm_leads__. It may return other objects too. It need not show what this
+	// transaction has changed. The caller does not change the map.
 	Objects(ctx context.Context, names []string) (map[string]*Object, error)
 }
 
@@ -126,8 +126,9 @@ type Pooled interface {
 	Discard(table string)
 }
 
-// Session is a transaction that writes. Temporary tables that it creates stay after its commit until the backend loses
-// them; see [Store.LoseCarried]. If the backend is [Pooled], they are dropped when the transaction ends.
+// Session is a transaction that writes. Temporary tables that it creates stay after its commit, until the backend
+// closes the connection on which transactions write; see [Store.LoseCarried]. If the backend is [Pooled], they are
+// dropped when the transaction ends.
 type Session interface {
 	Reader
 

@@ -12,8 +12,9 @@ import (
 // In a table without a key, two rows with the same hash differ only in the time at which they were written. So only
 // the number of rows per hash is compared.
 
-// keptRows is a temporary table. For each hash h, it has the number n of rows that were passed to Write. A pass over a
-// table without a key has only one transaction, so later transactions do not need it.
+// keptRows is a temporary table of the rows that were passed to Write. The column n is the number of rows with the hash
+// in the column h. Each call of Write adds its own numbers, so a hash may occur several times. A pass over a table
+// without a key has only one transaction, so later transactions do not need this table.
 const keptRows = "_penstock_kept"
 
 // createKeptRows creates the table of kept rows for this transaction if it has not done so yet.

@@ -115,9 +115,11 @@ func versionColumns(t *target) (stored, st, revived, begin string) {
 	return stored, st, "coalesce(NOT lc, false)", begin
 }
 
-// storedSQL returns a WITH clause, which may be empty, and a FROM item with the records s, each joined with its stored
-// row. The records are a query with the columns k0, k1… and o. The item has the column lk, which is null if there is no
-// stored row, and the given columns of the row t. If a record has several rows, the join takes the last one.
+// storedSQL returns a FROM item that joins each record (alias s) with its stored row, and a WITH clause that the item
+// needs, or "". The parameter records is a query for the records. Its columns k0, k1… are the key, and its column o is
+// the ordinal. The parameter columns lists columns of the stored row (alias t), such as ", t.name AS n". The item has
+// these columns, and the column lk with the first column of the stored row's key. If a record has no stored row, lk is
+// null. If a record has several stored rows, the join takes the last one.
 //
 // With an outer join, most databases read only those rows of a large table that they need. DuckDB would materialize the
 // hashes of the whole table. There, an inner join before the outer join saves a third of the work.

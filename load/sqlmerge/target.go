@@ -106,8 +106,8 @@ func (t *target) replaced(prefix string) string {
 	return t.own(prefix) + t.open(prefix)
 }
 
-// The method latest() returns the order of the rows t of a record, the last one first. It returns "" if a record has
-// only one row.
+// The method latest() returns the ORDER BY list that sorts the rows of one record (alias t), the last version first. It
+// returns "" if a record has only one row.
 func (t *target) latest() string {
 	order := t.run("t.") + " DESC, t." + schemas.ColSyncedAt + " DESC"
 	switch t.Mode {

@@ -55,7 +55,7 @@ func (s Serve) checkListen(v value, what, listen, preset string) {
 		case Socket(listen) == "":
 			v.fault(v.pos(), "%s: want unix:PATH, such as unix:/run/penstock/penstock.sock", what)
 		case s.TLS != nil:
-			v.fault(s.TLS.At, "serve tls: a unix socket has no TLS; the proxy in front of it does")
+			v.fault(s.TLS.At, "serve tls: a unix socket has no TLS; remove tls, and use TLS in the proxy that connects to the socket")
 		}
 		return
 	}

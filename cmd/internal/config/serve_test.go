@@ -46,7 +46,7 @@ func TestServe(t *testing.T) {
 	}
 }
 
-// PENSTOCK_STATE_KEY sets the key of the state even if the file has no key `state`.
+// PENSTOCK_STATE_KEY sets the key that encrypts the state, even if the file does not contain `state:`.
 func TestStateKeyOfEnvironment(t *testing.T) {
 	in := input()
 	in.Env = func(name string) (string, bool) { return "AGE-SECRET-KEY-1", name == StateKeyName }

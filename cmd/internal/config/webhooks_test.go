@@ -168,7 +168,7 @@ func TestWebhooksFaults(t *testing.T) {
 		{"one key for two values", block("parse: {style: kv, sig: v1, ts: v1}"), `key "v1" is named twice`},
 		{"template", block("parse: {style: template, template: '{sig}{ts}'}"), "nothing between them"},
 		{"template without a signature", block("parse: {style: template, template: 'x{ts}'}"), "template has no {sig}"},
-		{"unsigned time", block("timestamp: {from: 'header:X-Time'}"), "timestamp is not signed, so that anyone can change it"},
+		{"unsigned time", block("timestamp: {from: 'header:X-Time'}"), "timestamp is not signed, so anyone can change it"},
 		{"timestamp from an unknown place", block("timestamp: {from: somewhere}"), `"somewhere" is not a place`},
 		{"window", block("timestamp: {from: 'json:/at', past: 100d}"), "window of 2400h0m0s: want 1s to 24h0m0s"},
 		{"pointer", block("event_id: {from: 'json:id'}"), "is not a pointer into the body"},

@@ -31,8 +31,9 @@ type Slot struct {
 
 const takeLooks = 32
 
-// Acquire returns a slot for a job. It returns nil if no slot is free for some seconds, or if ctx ends.
-// If all slots are in use, it puts off a job whose source stays silent.
+// Acquire returns a slot for a job. It returns nil if no slot becomes free within some seconds, or if ctx ends. If
+// [Pool].Most jobs are under way, Acquire may interrupt one whose source stays silent, so that its slot becomes free.
+// Then the context that StartWait has returned for this job ends with [ErrPutOff], and the job may start again later.
 func (ps *Slots) Acquire(ctx context.Context) *Slot {
 	look := time.NewTicker(ps.scheduler.look())
 	defer look.Stop()

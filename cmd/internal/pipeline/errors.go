@@ -28,8 +28,8 @@ func (e *ChangedError) Unwrap() error { return e.Err }
 
 func orNone(s string) string { return cmp.Or(s, "nothing") }
 
-// BaseError is the error of a run in which the server answered 404 for every stream of a surface. Then the base URL
-// is probably wrong, not the paths of the streams.
+// BaseError is the error of a run in which the server answered all requests to one surface with 404. Then the base URL
+// of the surface is probably wrong, not the paths of the streams.
 type BaseError struct {
 	Surface schemas.Surface
 	Streams []string // names of the missing streams

@@ -76,7 +76,7 @@ func (r *run) streams(ctx context.Context) {
 	}
 }
 
-// gateErrors returns one error for each surface that refused the credential, or that answered 404 for every stream.
+// gateErrors returns one error for each surface that refused the credential, or that answered all requests with 404.
 // Invariant 14
 func (r *run) gateErrors() error {
 	var errs []error

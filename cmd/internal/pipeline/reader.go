@@ -193,7 +193,7 @@ func tooLarge(before, now groupSize, rejects int) error {
 	case now.rows-before.rows > mostRows:
 		return fmt.Errorf("more than %d rows; set a smaller page size (pagination.limit of the stream)", mostRows)
 	case now.bytes-before.bytes > mostMapped || now.cells-before.cells > mostCells:
-		return fmt.Errorf("its rows take more than %d MB or %d million cells in columns; set a smaller page size (pagination.limit of the stream) or, if most columns of its rows are empty, a lower max_columns, which keeps more of each record in %s", mostMapped>>20, mostCells>>20, schemas.ColRest)
+		return fmt.Errorf("its rows take more than %d MB or %d million cells in columns; set a smaller page size (pagination.limit of the stream). If most columns of its rows are empty, you can set a lower max_columns instead; then more members of each record are stored in %s", mostMapped>>20, mostCells>>20, schemas.ColRest)
 	}
 	return nil
 }

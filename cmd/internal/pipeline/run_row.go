@@ -44,8 +44,8 @@ type RunAttempt struct {
 }
 
 const (
-	maxWords    = 300 // bytes of a stream's error in the run's row
-	maxAttempts = 20  // attempts in the run's row
+	maxWords    = 300 // longest text of an error in the run's row, in bytes; longer texts are cut
+	maxAttempts = 20  // most attempts that the run's row lists
 )
 
 // earlierAttempts is what the row of a run says about the attempts before this one.

@@ -106,7 +106,7 @@ func (s *surveyedDestination) forget(tables ...string) {
 
 // parentPrints returns the fingerprints of a stream's stored parents; nil for a parent without a fingerprint. The
 // parameter unsure is the id of a pass. Parents that this pass has written are left out. The result is an empty map if
-// the rows cannot be used, or if the stream was settled since the survey.
+// the rows cannot be used, or if a settlement has moved the stream's cursor since the survey.
 func (s *surveyedDestination) parentPrints(k state.Key, unsure string) map[string]any {
 	prints := map[string]any{}
 	o := s.ownOf(load.Parents.Name)

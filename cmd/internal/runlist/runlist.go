@@ -1,6 +1,6 @@
-// Package runlist lists whole runs. A run over several sources, or into several destinations, is one item. The item has
-// a part for each source in each destination, with the attempts. If the state and the destinations disagree about a
-// run, the item shows what the state says.
+// Package runlist lists runs. If a run has several sources or destinations, each destination stores one row about each
+// source. The list joins these rows to one entry, [Run], with a part for each row. A part also lists the attempts. If
+// the state and the destinations disagree about a run, the entry shows what the state says.
 package runlist
 
 import (

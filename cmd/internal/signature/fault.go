@@ -99,7 +99,7 @@ func (c *check) timestamp() {
 		return t.Kind == HeaderOf && strings.EqualFold(t.Text, name)
 	})
 	if (header || t.From == Parsed) && !signed {
-		c.fault("timestamp", "is not signed, so that anyone can change it; add ts to content, or remove timestamp")
+		c.fault("timestamp", "is not signed, so anyone can change it; add ts to content, or remove timestamp")
 	}
 }
 
@@ -108,7 +108,7 @@ func (c *check) content() {
 	walk(c.Content, func(t Token) { n++; c.token(t) })
 	switch {
 	case !uses(c.Content, Body):
-		c.fault("content", "does not include the body, so that anyone can change it")
+		c.fault("content", "does not include the body, so anyone can change it")
 	case n > maxTokens:
 		c.fault("content", "has %d parts; want at most %d", n, maxTokens)
 	}

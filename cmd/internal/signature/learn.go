@@ -163,7 +163,9 @@ func (l *learner) bodies() int {
 	return len(different)
 }
 
-// search returns one candidate for each class that verifies all samples. The preferred candidate comes first.
+// search tries all candidates, and returns those that verify all samples. If several of them have the same signed
+// content and the same signatures (they are one class: see [Learn]), it returns only the first. The preferred candidate
+// comes first.
 func (l *learner) search() []candidate {
 	var found []candidate
 	for s := range l.candidates() {
@@ -186,8 +188,8 @@ func (l *learner) search() []candidate {
 	return found
 }
 
-// compile works like [Compile], but decodes each key only once for all candidates. It ignores keys that do not
-// have the encoding. It returns nil if no key is left.
+// compile works like [Compile], but decodes each key only once for all candidates. It ignores keys that
+// the scheme cannot use or decode. It returns nil if no key is left.
 func (l *learner) compile(s Scheme) *compiled {
 	use := keyUse{s.Algorithm, s.KeyEncoding}
 	keys, known := l.keys[use]

@@ -136,8 +136,8 @@ func (r *record) code(c *coder) {
 	r.codeUnleased(c)
 }
 
-// codeUnleased appends or reads the reserved requests. For each request, it stores the difference between its instants
-// and those of the previous request.
+// codeUnleased appends or reads the reserved requests that no member has leased. The two instants of a request are
+// stored as differences from the instants of the previous request, because small numbers take fewer bytes.
 func (r *record) codeUnleased(c *coder) {
 	n := len(r.unleased)
 	number(c, &n)

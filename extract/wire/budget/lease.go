@@ -220,9 +220,9 @@ func (r *record) dropUnleased(until instant) {
 	})
 }
 
-// takeUnleased takes about n of the reserved requests, evenly spread between two instants. Where other members have
-// left only a few requests, it takes fewer than n. It does not make up for this with grants that are close together,
-// because too few callers could use them.
+// takeUnleased takes about n of the reserved requests that no member has leased. They are evenly spread between two
+// instants. Where other members have left only a few requests, it takes fewer than n. It does not make up for this with
+// grants that are close together, because too few callers could use them.
 func (r *record) takeUnleased(n int, from, until instant) (taken []grant) {
 	left := r.unleased[:0]
 	step := until.sub(from) * 95 / 100 / time.Duration(n) // a little shorter, because other members have taken some of the requests

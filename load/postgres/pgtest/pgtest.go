@@ -167,8 +167,9 @@ func (s *Server) initialize() {
 // half the space.
 const segment = "--wal-segsize=1"
 
-// makeTemplate runs initdb, and then renames the result to its final name. Both folders must be in one file system. The
-// servers' folders may be in memory, so makeTemplate uses the folder for temporary files.
+// makeTemplate runs initdb in a new folder, and then renames the result to its final name. It makes both folders in the
+// folder for temporary files, because a rename cannot move files to another file system. A server's own folder may be
+// in memory.
 func (s *Server) makeTemplate(template string) {
 	dir := s.folderIn(os.TempDir())
 	defer os.RemoveAll(dir)

@@ -157,8 +157,8 @@ func (f Facts) WithoutOthers() Facts {
 	return f
 }
 
-// Without returns f with one witness, doubt or rule of deletion disabled. Tests use it to show that each rule is
-// needed.
+// Without returns f with one rule disabled: the witness, the doubt or the rule of deletion with the given name; see
+// Rules. Tests use it to show that each rule is needed.
 func (f Facts) Without(rule string) Facts {
 	f.without = rule
 	return f

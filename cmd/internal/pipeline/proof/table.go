@@ -12,10 +12,10 @@ type Table struct {
 	Missed   int64 // the destination: Missing, plus the rows whose records were rejected
 
 	Rejected  int64 // the transformer: records of the pass that no table could store
-	Sorted    bool  // the pipeline: for each missing row, it is known whether its record was rejected
+	Sorted    bool  // the pipeline: it has sorted the missing rows into those of rejected records and the others
 	Elsewhere int64 // the pipeline: missing rows that may belong to a parent that was not requested
 
-	SureBefore   bool  // the pipeline: an earlier reading of this run can be a witness: see Confirms
+	SureBefore   bool  // the pipeline: this run has read the stream before, and this earlier reading can be a witness (see Confirms)
 	MissedBefore int64 // the destination: live rows that the previous reading did not contain
 
 	Requestable bool  // the catalogue: it has a stream that requests a single record

@@ -27,7 +27,7 @@ const (
 	heldBeats   = 100_000 // last passes that stay in memory, for all streams together
 	mostProofs  = 20      // runs whose passes are in memory; the passes of other runs are read on request
 	mostPasses  = 20_000  // passes of all runs in memory
-	mostRaw     = 500     // bytes of each text of a reject
+	mostRaw     = 500     // longest text of a reject, in bytes; longer texts are cut
 )
 
 // snapshot is the content of penstock's own tables in a destination, newest first. It does not change.
