@@ -48,6 +48,18 @@ func freePort(t testing.TB) string {
 }
 
 func serve(t testing.TB, cmd *exec.Cmd, base string) string {
+	startServer(t, cmd, func() bool {
+		resp, err := http.Get(base + "/v1/config")
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err == nil && resp.StatusCode == http.StatusOK
+	})
+	return base
+}
+
+// startServer starts a server and waits until it is ready. The server ends with the test.
+func startServer(t testing.TB, cmd *exec.Cmd, ready func() bool) {
 	cmd.Dir = t.TempDir()
 	log, err := os.Create(filepath.Join(cmd.Dir, "log"))
 	require.NoError(t, err)
@@ -60,14 +72,7 @@ func serve(t testing.TB, cmd *exec.Cmd, base string) string {
 			t.Log(string(text[max(0, len(text)-20000):]))
 		}
 	})
-	require.Eventually(t, func() bool {
-		resp, err := http.Get(base + "/v1/config")
-		if err == nil {
-			resp.Body.Close()
-		}
-		return err == nil && resp.StatusCode == http.StatusOK
-	}, 2*time.Minute, 200*time.Millisecond)
-	return base
+	require.Eventually(t, ready, 2*time.Minute, 200*time.Millisecond)
 }
 
 var restNumber atomic.Int64

@@ -1,0 +1,233 @@
+//go:build iceberg && unix
+
+package iceberg
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/apache/arrow-go/v18/arrow"
+	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/schemas"
+)
+
+// serversPath returns the path of a file that .ci/servers fetches, or "" if it was not fetched.
+func serversPath(name string) string {
+	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
+	path := filepath.Join(dir, name)
+	if _, err := os.Stat(path); dir == "" || err != nil {
+		return ""
+	}
+	return path
+}
+
+// pythonReader prints the rows of a table as JSON. Polars reads with its own reader, not with that of PyIceberg.
+const pythonReader = `
+import datetime, decimal, json, os, sys
+from pyiceberg.catalog import load_catalog
+
+def text(v):
+    if isinstance(v, bool):
+        return "true" if v else "false"
+    if isinstance(v, datetime.datetime):
+        assert v.tzinfo, "a time without a zone: %r" % v
+        return v.astimezone(datetime.timezone.utc).strftime("%4Y-%m-%dT%H:%M:%S.%fZ")
+    if isinstance(v, list):
+        return json.dumps(v, ensure_ascii=False)
+    if isinstance(v, decimal.Decimal):
+        return format(v, "f")
+    return str(v)
+
+def read(engine, table):
+    if engine == "PyIceberg":
+        return table.scan().to_arrow()
+    if engine == "Polars":
+        import polars
+        return polars.scan_iceberg(table, reader_override="native").collect().to_arrow()
+    if engine == "Daft":
+        import daft
+        return daft.read_iceberg(table).to_arrow()
+    import duckdb, duckdb_extension_avro, duckdb_extension_iceberg
+    db = duckdb.connect()
+    for package, name in (duckdb_extension_avro, "avro"), (duckdb_extension_iceberg, "iceberg"):
+        db.execute("LOAD '%s/extensions/v%s/%s.duckdb_extension'" % (os.path.dirname(package.__file__), duckdb.__version__, name))
+    return db.execute("SELECT * FROM iceberg_scan(?)", [table.metadata_location]).to_arrow_table()
+
+engine, name, properties = sys.argv[1:]
+table = load_catalog("penstock", **json.loads(properties)).load_table(name)
+print(json.dumps([{k: text(v) for k, v in r.items() if v is not None} for r in read(engine, table).to_pylist()]))
+`
+
+func inPython(t *testing.T, o Options, name string) engine {
+	python := serversPath("readers/bin/python")
+	if python == "" {
+		t.Skip("no readers: run make readers")
+	}
+	properties := map[string]string{"type": "sql", "uri": "sqlite:///" + filepath.Join(o.Path, catalogFile), "init_catalog_tables": "false"}
+	if o.Catalog != "" {
+		properties = map[string]string{"type": "rest", "uri": o.Catalog}
+	}
+	text, err := json.Marshal(properties)
+	require.NoError(t, err)
+	return func(t *testing.T, table schemas.Table) (rows []loadtest.Row) {
+		t.Helper()
+		var problem bytes.Buffer
+		cmd := exec.Command(python, "-c", pythonReader, name, namespaceOf(o)+"."+table.Name, string(text))
+		cmd.Stderr = &problem
+		out, err := cmd.Output()
+		require.NoError(t, err, problem.String())
+		require.NoError(t, json.Unmarshal(out, &rows))
+		return rows
+	}
+}
+
+func namespaceOf(o Options) string {
+	if o.Namespace == "" {
+		return defaultNamespace
+	}
+	return o.Namespace
+}
+
+func inSpark(t *testing.T, o Options) engine {
+	settings := jdbc(o)
+	if o.Catalog != "" {
+		settings = []string{"spark.sql.catalog.penstock.type=rest", "spark.sql.catalog.penstock.uri=" + o.Catalog}
+	}
+	s := startSpark(t, settings...)
+	return func(t *testing.T, table schemas.Table) []loadtest.Row {
+		t.Helper()
+		var columns []string
+		for _, f := range table.Columns.Fields() {
+			if f.Name == schemas.ColOrdinal { // used only while rows are written
+				continue
+			}
+			as := "CAST(`%s` AS STRING)"
+			switch f.Type.(type) {
+			case *arrow.TimestampType:
+				as = "date_format(`%s`, \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'\")"
+			case *arrow.ListType:
+				as = "to_json(`%s`)"
+			}
+			columns = append(columns, fmt.Sprintf("'%s', "+as, f.Name, f.Name))
+		}
+		rows := s.sql(t, fmt.Sprintf("SELECT to_json(named_struct(%s)) FROM penstock.%s.`%s`", strings.Join(columns, ", "), namespaceOf(o), table.Name))
+		out := make([]loadtest.Row, len(rows))
+		for i, r := range rows {
+			require.NoError(t, json.Unmarshal([]byte(r[0]), &out[i]))
+		}
+		return out
+	}
+}
+
+// inTrino starts Trino, with penstock's catalog under the name penstock.
+func inTrino(t *testing.T, o Options) engine {
+	home := serversPath("trino")
+	if home == "" {
+		t.Skip("no Trino: run make readers with Java 24 or later")
+	}
+	dir, port := t.TempDir(), freePort(t)
+	url := "http://127.0.0.1:" + port
+	properties := []string{"connector.name=iceberg", "fs.native-local.enabled=true", "local.location=/"}
+	if o.Catalog != "" {
+		properties = append(properties, "iceberg.catalog.type=rest", "iceberg.rest-catalog.uri="+o.Catalog)
+	} else {
+		properties = append(properties, "iceberg.catalog.type=jdbc", "iceberg.jdbc-catalog.catalog-name="+defaultName, "iceberg.jdbc-catalog.schema-version=V0",
+			"iceberg.jdbc-catalog.driver-class=org.sqlite.JDBC", "iceberg.jdbc-catalog.connection-url=jdbc:sqlite:"+filepath.Join(o.Path, catalogFile),
+			"iceberg.jdbc-catalog.default-warehouse-dir=file://"+o.Path)
+	}
+	for name, lines := range map[string][]string{
+		"catalog/penstock.properties": properties,
+		"config.properties": {"coordinator=true", "node-scheduler.include-coordinator=true", "http-server.http.port=" + port, "discovery.uri=" + url,
+			"query.max-memory=200MB", "query.max-memory-per-node=200MB", "memory.heap-headroom-per-node=100MB"},
+	} {
+		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(lines, "\n")), 0o644))
+	}
+	startServer(t, exec.Command(filepath.Join(home, "java"), "-Xmx1g", "-Duser.timezone=UTC", "-Dnode.environment=test", "-Dnode.id=one", "-Dnode.internal-address=127.0.0.1", "-Dnode.bind-ip=127.0.0.1",
+		"-Dnode.data-dir="+dir, "-Dconfig="+filepath.Join(dir, "config.properties"), "-Dcatalog.config-dir="+filepath.Join(dir, "catalog"), "-Dplugin.dir="+filepath.Join(home, "plugin"),
+		"-Djdk.attach.allowAttachSelf=true", "--add-modules=jdk.incubator.vector", "--enable-native-access=ALL-UNNAMED", "-cp", filepath.Join(home, "lib")+"/*", "io.trino.server.TrinoServer"),
+		func() bool { // without a node, Trino refuses queries
+			rows, err := trinoRows(t.Context(), url, "SELECT node_id FROM system.runtime.nodes WHERE state = 'active'")
+			return err == nil && len(rows) == 1
+		})
+	return func(t *testing.T, table schemas.Table) []loadtest.Row {
+		t.Helper()
+		rows, err := trinoRows(t.Context(), url, fmt.Sprintf(`SELECT * FROM penstock."%s"."%s"`, namespaceOf(o), table.Name))
+		require.NoError(t, err)
+		return rows
+	}
+}
+
+// trinoRows runs a query. An answer of Trino has some rows and the address of the next answer.
+func trinoRows(ctx context.Context, url, query string) (rows []loadtest.Row, err error) {
+	method, next, body := http.MethodPost, url+"/v1/statement", io.Reader(strings.NewReader(query))
+	for next != "" {
+		r, err := http.NewRequestWithContext(ctx, method, next, body)
+		if err != nil {
+			return nil, err
+		}
+		r.Header.Set("X-Trino-User", "penstock")
+		r.Header.Set("X-Trino-Client-Capabilities", "PARAMETRIC_DATETIME") // times with all six digits
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return nil, err
+		}
+		var answer struct {
+			NextURI string
+			Columns []struct{ Name, Type string }
+			Data    [][]any
+			Error   struct{ Message string }
+		}
+		d := json.NewDecoder(resp.Body)
+		d.UseNumber()
+		err = errors.Join(d.Decode(&answer), resp.Body.Close())
+		if err != nil || answer.Error.Message != "" || resp.StatusCode != http.StatusOK {
+			return nil, fmt.Errorf("run %q in Trino: %s: %w", query, resp.Status, errors.Join(err, errors.New(answer.Error.Message)))
+		}
+		for _, values := range answer.Data {
+			row := loadtest.Row{}
+			for i, v := range values {
+				if v == nil {
+					continue
+				}
+				if row[answer.Columns[i].Name], err = trinoText(v, answer.Columns[i].Type); err != nil {
+					return nil, err
+				}
+			}
+			rows = append(rows, row)
+		}
+		method, next, body = http.MethodGet, answer.NextURI, nil
+	}
+	return rows, nil
+}
+
+func trinoText(v any, kind string) (string, error) {
+	switch v := v.(type) {
+	case bool:
+		return strconv.FormatBool(v), nil
+	case json.Number:
+		return v.String(), nil
+	case string:
+		if kind != "timestamp(6) with time zone" {
+			return v, nil
+		}
+		at, err := time.Parse("2006-01-02 15:04:05.000000 UTC", v)
+		return at.Format("2006-01-02T15:04:05.000000Z"), err
+	}
+	text, err := json.Marshal(v)
+	return string(text), err
+}
