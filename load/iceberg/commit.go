@@ -245,8 +245,8 @@ func checkCreated(t parquet.TableFiles, meta table.Metadata) error {
 	return nil
 }
 
-// writeTable writes the metadata files of a table's new snapshot, and sets the fields of c. It must be called for the
-// head table last, because the head table lists the snapshots of the other tables.
+// writeTable writes the metadata files of a table's new snapshot, and sets the fields of c. It must be called last for
+// the stream's head table, which has the cursor, because this table also lists the snapshots of the other tables.
 func (w *commit) writeTable(ctx context.Context, e *edition, c *change) error {
 	heads := e.t.Name == parquet.HeadTable(w.spec.Stream)
 	if e.last == nil || heads || e.renewed || len(e.t.Added)+len(e.t.Removed) > 0 {

@@ -43,8 +43,8 @@
 //     table of a stream after the commit and another table before it. If the commit is interrupted, this lasts until
 //     the next run.
 //
-// With a REST catalog, invariant 13 needs a claim. Before a process changes tables, it adds a snapshot to the head
-// table. This snapshot changes no rows, and has the ID of the process's commit. The head table changes only if this
+// With a REST catalog, invariant 13 needs a claim. Before a process changes tables, it adds a snapshot, the claim, to
+// the head table. This snapshot changes no rows, and has the ID of the process's commit. The head table changes only if this
 // snapshot is still the current one. Other processes wait for ten seconds before they take over the claim. Penstock
 // makes a claim even if the catalog supports transactions/commit, because a client cannot find out whether the catalog
 // handles two transactions at the same time correctly. The reference implementation does not.
@@ -82,9 +82,9 @@
 //
 // A table that several sources share is one table in the catalog. It is partitioned by _penstock_source, its first
 // column, and by dates if configured. Each source has its own sequence of commits. The data files of a source are in
-// the folder of this source, and are listed in a manifest of penstock. For each source, the head table has a property
-// (penstock.source.<name>) with the name of the source's last manifest. The swap changes this property together with
-// the rows and the cursor.
+// the folder of this source, and are listed in a manifest of penstock. For each source, the stream's head table
+// (_penstock_state__<stream>) has a property penstock.source.<name> with the name of the source's last manifest. The
+// swap changes this property together with the rows and the cursor.
 //
 // If another source commits first, penstock repeats the commit, and starts from the new state of the tables. This is
 // possible because a commit changes only files and manifest entries of its own source. If another process has committed

@@ -120,8 +120,8 @@ func (s *seen) cast(sql *statements, t *target) error {
 	return s.create(sql, t, "SELECT "+strings.Join(columns, ", ")+" FROM "+s.carried.table, s.carried.rows)
 }
 
-// unseen returns a FROM item for the rows t of a table, and the condition that the pass has neither written a row nor
-// found it unchanged.
+// unseen returns a FROM item for the rows of a table (alias t), and the condition that the pass has neither
+// written a row nor found it unchanged.
 func (s *seen) unseen(sql *statements, t *target) (from, condition string, err error) {
 	from, condition = t.place()+" AS t", t.untouched()
 	if inRange := s.inRange(t); inRange != "" {

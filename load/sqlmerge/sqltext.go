@@ -172,9 +172,9 @@ func (t Traits) sameName(a, b string) bool { return a == b || !t.ExactNames && s
 // this name.
 const all = "1 = 1"
 
-// rowsSQL returns a FROM item for the rows t of a table, and a WHERE clause that the caller can extend. If the table is
-// shared, these are only the rows of the source. The item has no subquery, because SQLite renames the columns true and
-// false of a subquery.
+// rowsSQL returns a FROM item for the rows of a table (alias t), and a WHERE clause that the caller can
+// extend. If the table is shared, these are only the rows of the source. The item has no subquery, because SQLite
+// renames the columns true and false of a subquery.
 func rowsSQL(d Dialect, t schemas.Table, source string) string {
 	if source == "" || !load.Shared(t.Columns) {
 		return d.Place(t.Name) + " AS t WHERE " + all

@@ -103,7 +103,7 @@ func statusSQL(t *target, from, again, carried string) string {
 
 // versionColumns returns parts of the SQL of statusSQL, for a table that may have several rows of a record: the columns
 // of the stored row to select, the CASE branches for a record that has a stored row, and the value of the column
-// revived. The last part selects the column f; it is empty except in History.
+// revived. In History, the last part selects the column f, the start of the new row's validity. Otherwise it is "".
 func versionColumns(t *target) (stored, st, revived, begin string) {
 	stored = fmt.Sprintf(", t.%s AS lh, %s AS lr, t.%s AS ly, %s AS lc", schemas.ColHash, t.run("t."), schemas.ColSyncedAt, t.current("t."))
 	ours := "lc AND lr >= " + t.in.Literal(t.in.run)

@@ -45,7 +45,7 @@ func readState(v value) State {
 	return v.r.withStateKey(st, key)
 }
 
-// StateKeyName is the default environment variable with the key of the state.
+// StateKeyName is the environment variable that has the key of the state, unless the file sets the key.
 const StateKeyName = "PENSTOCK_STATE_KEY"
 
 func (r *reader) withStateKey(st State, key wire.Secret) State {
