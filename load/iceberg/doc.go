@@ -44,10 +44,10 @@
 //     the next run.
 //
 // With a REST catalog, invariant 13 needs a claim. Before a process changes tables, it adds a snapshot, the claim, to
-// the head table. This snapshot changes no rows, and has the ID of the process's commit. The head table changes only if this
-// snapshot is still the current one. Other processes wait for ten seconds before they take over the claim. Penstock
-// makes a claim even if the catalog supports transactions/commit, because a client cannot find out whether the catalog
-// handles two transactions at the same time correctly. The reference implementation does not.
+// the head table. This snapshot changes no rows, and has the ID of the process's commit. The head table changes only if
+// this snapshot is still the current one. Other processes wait for ten seconds before they take over the claim.
+// Penstock makes a claim even if the catalog supports transactions/commit, because a client cannot find out whether the
+// catalog handles two transactions at the same time correctly. The reference implementation does not.
 //
 // If the answer to a commit is lost, or is an error of the server or of a proxy, the outcome is unknown. The next
 // attempt first reads the head table. If the head table has the ID of the commit, the commit took place. Otherwise, the
