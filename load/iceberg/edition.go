@@ -29,6 +29,7 @@ type edition struct {
 	since        // what has happened to the table; since.last is nil if the table is new, or is restored
 	order   int  // ID of the table's sort order, if it is penstock's; otherwise 0
 	updates []table.Update
+	specs   []iceberg.PartitionSpec // all partition specs of the table
 }
 
 func (e *edition) do(u table.Update) error {
@@ -60,10 +61,6 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 		return nil, err
 	}
 	e := &edition{t: t, b: b, shared: of.Source != ""}
-	spec, err := specOf(t)
-	if err != nil {
-		return nil, err
-	}
 	props := iceberg.Properties{
 		propStream:                                of.Stream,
 		table.MetadataPreviousVersionsMaxKey:      keepMetadata,
@@ -79,14 +76,18 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 		table.NewSetLocationUpdate(c.files.Location(t.Folder)),
 		table.NewAddSchemaUpdate(schema),
 		table.NewSetCurrentSchemaUpdate(-1),
-		table.NewAddPartitionSpecUpdate(&spec, true),
-		table.NewSetDefaultSpecUpdate(-1),
 		table.NewSetPropertiesUpdate(props),
 	} {
 		all = errors.Join(all, e.do(u))
 	}
 	if all != nil {
 		return nil, all
+	}
+	if _, err := e.useSpec(t.PartitionBy); err != nil {
+		return nil, err
+	}
+	if err := e.do(table.NewSetDefaultSpecUpdate(-1)); err != nil {
+		return nil, err
 	}
 	return e, e.setOrder(&table.UnsortedSortOrder)
 }
@@ -96,7 +97,7 @@ func nextEdition(t parquet.TableFiles, of parquet.Commit, at string, base table.
 	if err != nil {
 		return nil, err
 	}
-	e := &edition{t: t, base: base, since: past, b: b, shared: of.Source != "", renewed: past.unfinished || t.Restore}
+	e := &edition{t: t, base: base, since: past, b: b, shared: of.Source != "", renewed: past.unfinished || t.Restore, specs: slices.Clone(base.PartitionSpecs())}
 	if t.Restore && !e.shared {
 		e.last = nil // the new snapshot has only the files in t.Added
 	}
@@ -134,14 +135,12 @@ func (e *edition) evolve() error {
 	if err := e.setOrder(&now); err != nil {
 		return err
 	}
-	spec, err := specOf(e.t)
-	if err != nil {
+	spec, err := e.useSpec(e.t.PartitionBy)
+	if err != nil || spec.ID() == e.base.DefaultPartitionSpec() {
 		return err
 	}
-	if !samePartitioning(e.base.PartitionSpec(), spec) {
-		if err := errors.Join(e.do(table.NewAddPartitionSpecUpdate(&spec, false)), e.do(table.NewSetDefaultSpecUpdate(-1))); err != nil {
-			return fmt.Errorf("change partitions: %w", err)
-		}
+	if err := e.do(table.NewSetDefaultSpecUpdate(spec.ID())); err != nil {
+		return fmt.Errorf("change partitions: %w", err)
 	}
 	return nil
 }
@@ -167,19 +166,6 @@ func sameColumns(a, b *iceberg.Schema) bool {
 	}
 	for i := range x {
 		if !x[i].Equals(y[i]) || x[i].Doc != y[i].Doc {
-			return false
-		}
-	}
-	return true
-}
-
-func samePartitioning(a, b iceberg.PartitionSpec) bool {
-	if a.NumFields() != b.NumFields() {
-		return false
-	}
-	for i := range a.NumFields() {
-		x, y := a.Field(i), b.Field(i)
-		if x.Name != y.Name || x.SourceID() != y.SourceID() || !x.Transform.Equals(y.Transform) {
 			return false
 		}
 	}

@@ -67,17 +67,17 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, id int64) (out []i
 			return nil, nil, err
 		}
 	}
-	spec, err := e.b.CurrentSpec()
-	if err != nil {
-		return nil, nil, err
-	}
 	anew := newEntries{}
 	kept, err := w.carry(ctx, e, list, id, anew)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, f := range e.t.Added {
-		part, err := partitionOf(*spec, e.t, f)
+		spec, err := e.useSpec(f.PartitionBy) // the files of another source may have another partitioning
+		if err != nil {
+			return nil, nil, err
+		}
+		part, err := e.partitionOf(spec, f)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -8,9 +8,11 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/iceberg-go"
+	"github.com/apache/iceberg-go/table"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/load/parquet/partition"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -132,42 +134,106 @@ func types(s *iceberg.Schema) map[string]string {
 	return out
 }
 
-func specOf(t parquet.TableFiles) (iceberg.PartitionSpec, error) {
-	var all []iceberg.PartitionField
-	add := func(column, name string, by iceberg.Transform) {
-		f, _ := t.Columns.FieldsByName(column)
-		all = append(all, iceberg.PartitionField{
-			SourceIDs: []int{parquet.FieldNumber(f[0])}, FieldID: iceberg.PartitionDataIDStart + len(all), Name: name, Transform: by,
-		})
+// specOf returns the spec of files with a partitioning. Each field has the ID that its column and transform have in an
+// earlier spec of the table, or a new ID. One ID never means two fields.
+func (e *edition) specOf(by partition.Spec) (iceberg.PartitionSpec, error) {
+	var fields []iceberg.PartitionField
+	last := e.lastFieldID()
+	add := func(column, name string, transform iceberg.Transform) error {
+		source, ok := e.b.CurrentSchema().FindFieldByName(column)
+		if !ok {
+			return fmt.Errorf("partition table %s: it has no column %q", e.t.Table, column)
+		}
+		field := iceberg.PartitionField{SourceIDs: []int{source.ID}, Name: name, Transform: transform}
+		if field.FieldID = e.fieldID(field); field.FieldID == 0 {
+			last++
+			field.FieldID = last
+		}
+		fields = append(fields, field)
+		return nil
 	}
-	if t.Columns.HasField(schemas.ColSource) {
-		add(schemas.ColSource, schemas.ColSource, iceberg.IdentityTransform{})
+	if _, shared := e.b.CurrentSchema().FindFieldByName(schemas.ColSource); shared {
+		if err := add(schemas.ColSource, schemas.ColSource, iceberg.IdentityTransform{}); err != nil {
+			return iceberg.PartitionSpec{}, err
+		}
 	}
-	if by := t.PartitionBy; by.Column != "" {
+	if by.Column != "" {
 		text := string(by.Transform)
 		if by.Width > 0 {
 			text = fmt.Sprintf("%s[%d]", text, by.Width)
 		}
 		transform, err := iceberg.ParseTransform(text)
+		if err == nil {
+			err = add(by.Column, by.Field(), transform)
+		}
 		if err != nil {
 			return iceberg.PartitionSpec{}, err
 		}
-		add(by.Column, by.Field(), transform)
 	}
-	return iceberg.NewPartitionSpec(all...), nil
+	return iceberg.NewPartitionSpec(fields...), nil
 }
 
-// partitionOf returns the partition of a file, by the ID of the partition field. The spec is that of the table's files.
-func partitionOf(spec iceberg.PartitionSpec, t parquet.TableFiles, f parquet.DataFile) (map[int]any, error) {
+// fieldID returns the ID of the partition field in an earlier spec, or 0 if there is none.
+func (e *edition) fieldID(like iceberg.PartitionField) int {
+	for _, s := range e.specs {
+		for _, f := range s.Fields() {
+			if f.SourceID() == like.SourceID() && f.Name == like.Name && f.Transform.Equals(like.Transform) {
+				return f.FieldID
+			}
+		}
+	}
+	return 0
+}
+
+func (e *edition) lastFieldID() int {
+	last := iceberg.PartitionDataIDStart - 1
+	if e.base != nil && e.base.LastPartitionSpecID() != nil {
+		last = max(last, *e.base.LastPartitionSpecID())
+	}
+	for _, s := range e.specs {
+		last = max(last, s.LastAssignedFieldID())
+	}
+	return last
+}
+
+// useSpec returns the spec of files with a partitioning. If the table does not have this spec, it is added.
+func (e *edition) useSpec(by partition.Spec) (*iceberg.PartitionSpec, error) {
+	want, err := e.specOf(by)
+	if err != nil {
+		return nil, err
+	}
+	next := 0
+	for i, s := range e.specs {
+		if s.CompatibleWith(&want) {
+			return &e.specs[i], nil
+		}
+		next = max(next, s.ID()+1)
+	}
+	if err := e.do(table.NewAddPartitionSpecUpdate(&want, len(e.specs) == 0)); err != nil {
+		return nil, fmt.Errorf("add partitions: %w", err)
+	}
+	spec, err := e.b.GetSpecByID(next)
+	if err != nil {
+		return nil, err
+	}
+	e.specs = append(e.specs, *spec)
+	return spec, nil
+}
+
+// partitionOf returns the partition of a file, by the ID of the partition field. The spec is that of the file.
+func (e *edition) partitionOf(spec *iceberg.PartitionSpec, f parquet.DataFile) (map[int]any, error) {
 	out := map[int]any{}
 	for _, of := range spec.Fields() {
 		if of.Name == schemas.ColSource {
 			out[of.FieldID] = f.Source
 			continue
 		}
-		column, _ := t.Columns.FieldsByName(t.PartitionBy.Column)
-		typ := schemas.TypeOf(column[0])
-		value, err := t.PartitionBy.Value(f.Part, typ)
+		column, _ := e.b.CurrentSchema().FindFieldByName(f.PartitionBy.Column)
+		typ, err := latticeOf(column.Type)
+		if err != nil {
+			return nil, err
+		}
+		value, err := f.PartitionBy.Value(f.Part, typ)
 		if err != nil {
 			return nil, err
 		}

@@ -143,8 +143,11 @@ type DataFile struct {
 	Source     string // the source of the rows, if the table is partitioned by source
 	Rows, Size int64
 	Ranges     []encode.Range
-	Sorted     bool   // the rows are in ascending order of the first key column
-	Part       string // partition, see [partition.Spec.Value]; "": the table is not partitioned
+	Sorted     bool // the rows are in ascending order of the first key column
+
+	// PartitionBy is the partitioning of this file. In a shared table, the files of other sources may have another one.
+	PartitionBy partition.Spec // zero: not partitioned
+	Part        string         // partition, see [partition.Spec.Value]; "": not partitioned
 }
 
 // numberKey is the metadata key for a field's ID, which the encoder writes into the file.

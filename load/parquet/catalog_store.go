@@ -232,8 +232,8 @@ func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 			continue
 		}
 		d := DataFile{Name: strings.TrimPrefix(f.key(), prefix), Source: t.owner, Rows: f.Rows, Size: f.Size, Ranges: f.ranges, Sorted: f.Sorted}
-		if seg.Table == t.Name {
-			d.Part = seg.Part
+		if seg.Table == t.Name && seg.Part != "" {
+			d.PartitionBy, d.Part = t.Partition, seg.Part
 		}
 		out[d.Name] = d
 	}
