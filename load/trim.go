@@ -7,7 +7,7 @@ import (
 
 // Trimmer is implemented by destinations that can remove old rows of penstock's own tables.
 type Trimmer interface {
-	// Trim removes rows that are older than a time:
+	// Trim removes rows that are older than the given times:
 	//   - certificates of the pipeline, except the newest certificate of each stream
 	//   - runs of the pipeline that have ended, except the runs of those certificates
 	//   - resolved rejects of the pipeline
@@ -24,10 +24,11 @@ type Trimmer interface {
 
 // Retention says which old rows [Trimmer].Trim removes.
 type Retention struct {
-	Pipeline string
-	Source   string   // "": the run has no source with webhook events
-	Tables   []string // tables of the run's streams, without child tables
-	Before   time.Time
+	Pipeline     string
+	Source       string
+	Tables       []string  // tables of the run's streams, without child tables
+	Before       time.Time // older rows are removed
+	EventsBefore time.Time // older events of the source are removed; zero: no events
 }
 
 // Trimmed says how many rows were removed.

@@ -71,6 +71,9 @@ func diffRuns(ctx context.Context, a *app, d *open.Reader, table, from, to strin
 			return &failure.Error{Err: fmt.Errorf("run %s has not ended", run), Hint: "wait for it, or name an earlier one", Code: failure.ExitFailed}
 		}
 	}
+	if err := history.CheckKept(ctx, d, from, spans[from].Until); err != nil {
+		return failure.Hinted(err, "name a run that ended later; keep of the pipeline says how long changes stay")
+	}
 	log, err := history.ReadRowLog(ctx, d, table, history.Period{Since: spans[from].Until, Until: spans[to].Until})
 	if err != nil {
 		return err

@@ -358,12 +358,13 @@ func (m *Memory) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, er
 		m.trimmed[key] = day
 		return !before.Equal(day)
 	}
-	whole, events := due(r.Pipeline), due("\x00"+r.Source)
+	whole, events := due(r.Pipeline), !r.EventsBefore.IsZero() && due("\x00"+r.Source)
 	tables := slices.DeleteFunc(slices.Clone(r.Tables), func(t string) bool { return !due(r.Pipeline + "\x00" + t) })
-	old := func(text string) bool {
+	older := func(text string, before time.Time) bool {
 		at, err := time.Parse(time.RFC3339Nano, text)
-		return err == nil && at.Before(r.Before)
+		return err == nil && at.Before(before)
 	}
+	old := func(text string) bool { return older(text, r.Before) }
 	remove := func(name string, which func(Row) bool) (removed int64) {
 		if t := m.tables[name]; t != nil {
 			t = t.copy()
@@ -390,7 +391,9 @@ func (m *Memory) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, er
 	})
 	n.Rejects = remove(load.Rejects.Name, func(row Row) bool { return ours(row) && old(row["resolved_at"]) })
 	n.RowChanges = remove(load.RowChanges.Name, func(row Row) bool { return ours(row) && old(row["at"]) })
-	n.Events = remove(load.Events.Name, func(row Row) bool { return events && row["source"] == r.Source && old(row["received_at"]) })
+	n.Events = remove(load.Events.Name, func(row Row) bool {
+		return events && row["source"] == r.Source && older(row["received_at"], r.EventsBefore)
+	})
 	n.Notes = remove(load.Changes.Name, func(row Row) bool {
 		return row["action"] == load.ActionDrift && old(row["at"]) && slices.ContainsFunc(load.Ancestors(row["table"]), func(name string) bool { return slices.Contains(tables, name) })
 	})

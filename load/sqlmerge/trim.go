@@ -24,11 +24,11 @@ func (d *Store) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, err
 	done := func(key string) bool { return d.trimmed[key].Equal(day) }
 	whole := !done(r.Pipeline)
 	if done(eventsOf(r.Source)) {
-		r.Source = ""
+		r.EventsBefore = time.Time{}
 	}
 	r.Tables = slices.DeleteFunc(slices.Clone(r.Tables), func(t string) bool { return done(notesOf(r.Pipeline, t)) })
 	d.mu.Unlock()
-	if !whole && r.Source == "" && len(r.Tables) == 0 || !d.b.Exists() {
+	if !whole && r.EventsBefore.IsZero() && len(r.Tables) == 0 || !d.b.Exists() {
 		return n, nil
 	}
 	s, err := d.b.Write(ctx)
@@ -46,7 +46,9 @@ func (d *Store) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, err
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.trimmed[r.Pipeline] = day
-	d.trimmed[eventsOf(r.Source)] = day
+	if !r.EventsBefore.IsZero() {
+		d.trimmed[eventsOf(r.Source)] = day
+	}
 	for _, table := range r.Tables {
 		d.trimmed[notesOf(r.Pipeline, table)] = day
 	}
@@ -95,8 +97,8 @@ func (t *trimmer) trim(ctx context.Context, r load.Retention, whole bool) error 
 		remove(load.Rejects, &t.n.Rejects, ours, "resolved_at < "+t.before)
 		remove(load.RowChanges, &t.n.RowChanges, ours, at)
 	}
-	if r.Source != "" {
-		remove(load.Events, &t.n.Events, "source = "+t.b.Literal(r.Source), "received_at < "+t.before)
+	if !r.EventsBefore.IsZero() {
+		remove(load.Events, &t.n.Events, "source = "+t.b.Literal(r.Source), "received_at < "+t.b.Timestamp(r.EventsBefore))
 	}
 	for some := range slices.Chunk(r.Tables, maxTrimmed) {
 		remove(load.Changes, &t.n.Notes, drift, at, FamilySQL(t.b, `"table"`, some))

@@ -2,8 +2,10 @@ package history
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -25,6 +27,35 @@ func RunPeriods(ctx context.Context, d load.Destination) (map[string]Period, err
 		return nil
 	})
 	return spans, err
+}
+
+// CheckKept returns an error if row changes that a run's pipeline logged since the given time were removed; see
+// [load.Trimmer].
+func CheckKept(ctx context.Context, d load.Destination, run string, since time.Time) error {
+	pipeline, removed := "", map[string]time.Time{} // by pipeline: changes before this time were removed
+	err := Scan(ctx, d, load.Runs, func(r Row) error {
+		name := r.Text("pipeline")
+		if r.Text("run") == run {
+			pipeline = name
+		}
+		var counts struct {
+			Removed struct {
+				Changes int64
+				Before  time.Time
+			}
+		}
+		if err := json.Unmarshal([]byte(cmp.Or(r.Text("counts"), "{}")), &counts); err != nil {
+			return fmt.Errorf("read counts of run %s: %w", r.Text("run"), err)
+		}
+		if c := counts.Removed; c.Changes > 0 && c.Before.After(removed[name]) {
+			removed[name] = c.Before
+		}
+		return nil
+	})
+	if before := removed[pipeline]; err == nil && since.Before(before) {
+		err = fmt.Errorf("the logged changes from before %s were removed", before.UTC().Format(time.DateTime))
+	}
+	return err
 }
 
 // RowChange is an entry of penstock's log of row changes.

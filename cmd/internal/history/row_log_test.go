@@ -3,8 +3,13 @@ package history
 import (
 	"encoding/json"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/state"
 )
 
 // The net effect of a key's changes is the difference between two rows: the row before the first change, and the
@@ -39,5 +44,31 @@ func TestRowLogNet(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, test.want, string(got))
 		})
+	}
+}
+
+// After old row changes of a pipeline were removed, a diff must not begin before the oldest change that is left.
+func TestCheckKept(t *testing.T) {
+	m, noon := loadtest.NewMemory(nil), time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	run := func(id, pipeline, counts string) []any {
+		return []any{id, pipeline, noon, noon, "complete", counts, nil}
+	}
+	removed := `{"removed": {"changes": 3, "before": "2026-02-01T00:00:00Z"}}`
+	require.NoError(t, load.CommitRows(t.Context(), m, state.Key{Pipeline: "nightly", Stream: "runs"}, "", "1", load.Pass{Run: "r", Whole: true}, load.Runs,
+		run("r1", "nightly", "{}"), run("r2", "nightly", removed), run("r3", "hourly", `{"removed": {"certificates": 1, "before": "2026-02-01T00:00:00Z"}}`)))
+	for _, test := range []struct {
+		run   string
+		since time.Time
+		want  string
+	}{
+		{"r1", noon.AddDate(0, -2, 0), "the logged changes from before 2026-02-01 00:00:00 were removed"},
+		{"r1", noon, ""},
+		{"r3", noon.AddDate(0, -2, 0), ""}, // only certificates were removed
+	} {
+		if err := CheckKept(t.Context(), m, test.run, test.since); test.want != "" {
+			require.EqualError(t, err, test.want)
+		} else {
+			require.NoError(t, err)
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
@@ -65,10 +66,25 @@ func (r *Run) Config() pipeline.Config {
 	if from, ok := r.Conf.Source(r.Pipeline.From[0].Text); ok {
 		cfg.Origins = Origins(from, r.Streams)
 	}
+	cfg.KeepEvents = keepEvents(r.Conf, r.Pipeline.From[0].Text)
 	for _, s := range r.Streams {
 		cfg.Log[s.Name], cfg.OwnOrigin[s.Name] = s.Log, s.NeedsClient()
 	}
 	return cfg
+}
+
+// keepEvents returns how long the webhook events of a source stay in the destinations; 0: forever. The longest period of
+// the pipelines that read the source applies, because the pipelines share these events.
+func keepEvents(c *config.Config, source string) (longest time.Duration) {
+	for _, p := range c.Pipelines {
+		switch reads := slices.ContainsFunc(p.From, func(f config.Ref) bool { return f.Text == source }); {
+		case reads && p.Keep == 0:
+			return 0
+		case reads:
+			longest = max(longest, p.Keep)
+		}
+	}
+	return longest
 }
 
 // Publish copies the loaded data for readers, for each destination with `publish:` in the configuration. A

@@ -72,6 +72,10 @@ type Config struct {
 	// the rows that always stay.
 	Keep time.Duration
 
+	// KeepEvents is how long the webhook events of the source stay in the destinations; 0: forever. Other pipelines may
+	// read the same source.
+	KeepEvents time.Duration
+
 	// Locks is shared with the code of this process that commits webhook deltas of the pipeline. It is nil if the
 	// pipeline has no deltas.
 	Locks *overlay.Locks

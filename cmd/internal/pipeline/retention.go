@@ -26,8 +26,11 @@ func (w *runRow) trim(ctx context.Context, r *run) {
 	for i, s := range r.Streams {
 		tables[i] = s.Table.Name
 	}
-	before := now.Add(-r.Keep)
-	n, err := to.Trim(ctx, load.Retention{Pipeline: r.Name, Source: r.From, Tables: tables, Before: before})
+	before, events := now.Add(-r.Keep), time.Time{}
+	if r.KeepEvents > 0 {
+		events = now.Add(-r.KeepEvents)
+	}
+	n, err := to.Trim(ctx, load.Retention{Pipeline: r.Name, Source: r.From, Tables: tables, Before: before, EventsBefore: events})
 	if n == (load.Trimmed{}) && err == nil {
 		return
 	}

@@ -19,7 +19,7 @@ func TestFirstRunOfADayRemovesOldRows(t *testing.T) {
 	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
 	now := time.Date(2026, 3, 1, 2, 0, 0, 0, time.UTC)
 	r.config.Now = func() time.Time { now = now.Add(time.Second); return now }
-	r.config.Keep, r.config.From = 36*time.Hour, "acme"
+	r.config.Keep, r.config.KeepEvents, r.config.From = 36*time.Hour, 60*time.Hour, "acme"
 	event := []any{"acme", 1, "e", "lead.updated", now, "hmac", "mapped", `[]`, `{}`, nil}
 	require.NoError(t, load.CommitRows(t.Context(), r.memory, state.Key{Pipeline: "acme", Stream: "events"}, "", "1", load.Pass{Run: "r0", Whole: true, Now: r.config.Now}, load.Events, event))
 	var removedBy []int64
