@@ -135,7 +135,7 @@ func lakeViews(ctx context.Context, r *open.Reader) (map[string]string, error) {
 // lakeOptions adds the options that all destinations of Parquet files have.
 func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
 	readers["partition_by"] = func(text string) (err error) {
-		o.PartitionBy, err = partition.Parse(text)
+		o.PartitionBy, err = partition.ParseOption(text)
 		return err
 	}
 	readers["keep"] = countOption(&o.Keep)

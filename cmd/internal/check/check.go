@@ -253,8 +253,8 @@ func Destination(ctx context.Context, o *open.Opener, c *config.Config, d config
 	return append([]Finding{found}, checkOverflow(ctx, o, c, d, dest)...)
 }
 
-// checkTables checks whether the settings of a destination fit the tables in it, and the columns of streams whose types
-// are configured.
+// checkTables checks whether the settings of a destination fit the declared columns of tables that do not exist yet.
+// Tables that exist keep the settings with which they were made.
 func checkTables(ctx context.Context, c *config.Config, d config.Destination, dest load.Destination) error {
 	checker, ok := dest.(load.TableChecker)
 	if !ok {
@@ -279,15 +279,14 @@ func checkTables(ctx context.Context, c *config.Config, d config.Destination, de
 			if err != nil {
 				return err
 			}
-			if len(tables) == 0 {
-				tables = []schemas.Table{{Name: s.Table.Name}}
-				if tables[0].Columns, err = s.DeclaredColumns(); err != nil {
-					return err
-				}
+			if len(tables) > 0 {
+				continue
 			}
-			for _, t := range tables {
-				misfits = append(misfits, checker.CheckTable(t))
+			columns, err := s.DeclaredColumns()
+			if err != nil {
+				return err
 			}
+			misfits = append(misfits, checker.CheckTable(schemas.Table{Name: s.Table.Name, Columns: columns}))
 		}
 	}
 	if err := errors.Join(misfits...); err != nil {

@@ -61,6 +61,16 @@ func Parse(text string) (Spec, error) {
 	return b, nil
 }
 
+// ParseOption reads the option of a destination, as [Parse] does. It refuses penstock's own columns, because their values
+// change in files that are already written, and their rows would then be in the wrong partition.
+func ParseOption(text string) (Spec, error) {
+	b, err := Parse(text)
+	if err == nil && strings.HasPrefix(b.Column, "_penstock_") {
+		return Spec{}, fmt.Errorf("column %q is penstock's own, so it cannot partition tables; choose a column of the records", b.Column)
+	}
+	return b, err
+}
+
 func (b Spec) wide() bool { return b.Transform == Bucket || b.Transform == Truncate }
 
 // String returns the text that [Parse] reads.
