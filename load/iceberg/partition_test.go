@@ -161,3 +161,16 @@ func TestPartitionColumnWidens(t *testing.T) {
 	require.Zero(t, spec.NumFields(), "the buckets of numbers are not the buckets of their texts")
 	require.Len(t, read(t, o, "things"), 2)
 }
+
+// A time of the year 9999 may be in the year 10000 in UTC.
+func TestPartitionYear10000(t *testing.T) {
+	for _, transform := range []partition.Transform{partition.Year, partition.Month, partition.Day, partition.Hour} {
+		o := warehouse(t)
+		o.PartitionBy = partition.Spec{Column: "at", Transform: transform}
+		rows := partitionRows(2)
+		rows[1]["at"] = "10000-01-01T06:59:59Z"
+		_, err := putAll(t, open(t, o), "", 1, partitionColumns, rows...)
+		require.NoError(t, err, transform)
+		require.Equal(t, 1, planned(t, o, is(iceberg.OpGTEQ, "at", "9999-12-31T23:59:59+00:00")), transform)
+	}
+}

@@ -94,6 +94,21 @@ func TestDuckDBPartitions(t *testing.T) {
 	}, rows)
 }
 
+// The folder of a long value has a shorter name, which DuckDB must be able to decode.
+func TestDuckDBLongPartitions(t *testing.T) {
+	long := []lead{{1, strings.Repeat("ä", 90), ""}, {2, strings.Repeat("a/", 100), ""}, {3, "a" + strings.Repeat("🦊", 60), ""}, {4, "ä/", ""}}
+	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: partition.Spec{Column: "name", Transform: partition.Identity}})
+	must(t, l, 1, "", long...)
+	e := newEngine(t)
+	rows, err := e.ask(t.Context(), `SELECT id, name, count(name_identity) AS n FROM read_parquet(`+pattern(l, "crm.leads", current, leads.Name, "**", "*"+suffix)+`) GROUP BY ALL`)
+	require.NoError(t, err)
+	var want []loadtest.Row
+	for _, r := range long {
+		want = append(want, loadtest.Row{"id": fmt.Sprint(r.id), "name": r.name, "n": "1"})
+	}
+	require.ElementsMatch(t, want, rows)
+}
+
 // While commits replace all rows, a reader uses the link. It reads one whole commit, or fails because a file is
 // missing.
 func TestDuckDBReaders(t *testing.T) {

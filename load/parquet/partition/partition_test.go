@@ -1,7 +1,11 @@
 package partition
 
 import (
+	"net/url"
+	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -13,16 +17,15 @@ import (
 
 func TestParse(t *testing.T) {
 	for text, want := range map[string]Spec{
-		"on":                 {"on", Day, 0},
-		"on:month":           {"on", Month, 0},
-		"id:bucket:16":       {"id", Bucket, 16},
-		"name:truncate:3":    {"name", Truncate, 3},
-		"country:identity":   {"country", Identity, 0},
-		"created_at:hour":    {"created_at", Hour, 0},
-		"created_at:year":    {"created_at", Year, 0},
-		"_penstock_run:hour": {"_penstock_run", Hour, 0},
+		"on":               {"on", Day, 0},
+		"on:month":         {"on", Month, 0},
+		"id:bucket:16":     {"id", Bucket, 16},
+		"name:truncate:3":  {"name", Truncate, 3},
+		"country:identity": {"country", Identity, 0},
+		"created_at:hour":  {"created_at", Hour, 0},
+		"created_at:year":  {"created_at", Year, 0},
 	} {
-		got, err := Parse(text)
+		got, err := ParseOption(text)
 		require.NoError(t, err, text)
 		require.Equal(t, want, got)
 		again, err := Parse(got.String())
@@ -30,8 +33,12 @@ func TestParse(t *testing.T) {
 		require.Equal(t, want, again)
 	}
 	for _, text := range []string{"", ":day", "on:", "on:week", "id:bucket", "id:bucket:", "id:bucket:0", "id:bucket:-1", "id:bucket:x", "on:month:2", "id:bucket:1:2", "id:bucket:9999999999"} {
-		_, err := Parse(text)
+		_, err := ParseOption(text)
 		require.ErrorContains(t, err, "want COLUMN, COLUMN:TRANSFORM", text)
+	}
+	for _, column := range []string{schemas.ColSyncedAt, schemas.ColDeletedAt, schemas.ColValidFrom, schemas.ColValidTo, schemas.ColSource} {
+		_, err := ParseOption(column + ":day")
+		require.ErrorContains(t, err, `"`+column+`" is penstock's own`)
 	}
 }
 
@@ -96,6 +103,11 @@ func TestParts(t *testing.T) {
 		{Spec{"on", Month, 0}, schemas.Timestamp, "1969-12-31 23:59:59Z", "on_month=1969-12", int32(-1)},
 		{Spec{"on", Day, 0}, schemas.Timestamp, "1969-12-31 23:59:59Z", "on_day=1969-12-31", int32(-1)},
 		{Spec{"on", Hour, 0}, schemas.Timestamp, "1969-12-31 22:59:59Z", "on_hour=1969-12-31-22", int32(-2)},
+		{Spec{"on", Year, 0}, schemas.Timestamp, "9999-12-31 23:59:59-07:00", "on_year=10000", int32(8030)},
+		{Spec{"on", Month, 0}, schemas.Timestamp, "9999-12-31 23:59:59-07:00", "on_month=10000-01", int32(96360)},
+		{Spec{"on", Day, 0}, schemas.Timestamp, "9999-12-31 23:59:59-07:00", "on_day=10000-01-01", int32(2932897)},
+		{Spec{"on", Hour, 0}, schemas.Timestamp, "9999-12-31 23:59:59-07:00", "on_hour=10000-01-01-06", int32(2932897*24 + 6)},
+		{Spec{"on", Day, 0}, schemas.Timestamp, "2024-02-29 23:59:59Z", "on_day=2024-02-29", int32(19782)},
 		{Spec{"on", Identity, 0}, schemas.Date, "1970-01-03", "on_identity=1970-01-03", int32(2)},
 		{Spec{"id", Truncate, 10}, schemas.Int64, "-1", "id_trunc_10=-10", int64(-10)},
 		{Spec{"id", Identity, 0}, schemas.Int64, "-1", "id_identity=-1", int64(-1)},
@@ -120,4 +132,40 @@ func TestKeeps(t *testing.T) {
 	require.False(t, Spec{"on", Identity, 0}.Keeps(schemas.Date, schemas.Timestamp))
 	require.False(t, Spec{"id", Bucket, 4}.Keeps(schemas.Int64, schemas.Text))
 	require.True(t, Spec{"id", Bucket, 4}.Keeps(schemas.Text, schemas.Text))
+}
+
+func TestYearsBeforeZero(t *testing.T) {
+	b := array.NewTimestampBuilder(memory.DefaultAllocator, schemas.Timestamp.(*arrow.TimestampType))
+	defer b.Release()
+	b.Append(arrow.Timestamp(time.Date(-4, 2, 29, 5, 0, 0, 0, time.UTC).UnixMicro()))
+	a := b.NewArray()
+	defer a.Release()
+	for by, want := range map[Transform]int32{Year: -1974, Month: -1974*12 + 1, Day: -720930, Hour: -720930*24 + 5} {
+		by := Spec{"at", by, 0}
+		part := by.Parts(a)[0]
+		got, err := by.Value(part, schemas.Timestamp)
+		require.NoError(t, err)
+		require.Equal(t, want, got, part)
+	}
+}
+
+func TestEmptyPart(t *testing.T) {
+	for _, by := range []Spec{{"x", Identity, 0}, {"x", Truncate, 1}, {"x", Bucket, 4}, {"x", Day, 0}} {
+		_, err := by.Value("", schemas.Text)
+		require.Error(t, err, by)
+	}
+}
+
+func TestFolder(t *testing.T) {
+	by := Spec{"name", Identity, 0}
+	seen := map[string]bool{}
+	for _, text := range []string{strings.Repeat("ä", 90), strings.Repeat("a/", 100), strings.Repeat("ä", 91), strings.Repeat("🦊", 50), "a" + strings.Repeat("🦊", 50), "aa" + strings.Repeat("🦊", 50)} {
+		folder := Folder(by.Parts(column(t, schemas.Text, text))[0])
+		require.False(t, seen[folder])
+		seen[folder] = true
+		require.LessOrEqual(t, len(folder), 200)
+		decoded, err := url.PathUnescape(folder)
+		require.NoError(t, err)
+		require.True(t, utf8.ValidString(decoded))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -151,7 +152,7 @@ func shortest(n decimal128.Num) []byte {
 	return out
 }
 
-// layouts has the text of a partition of time. These texts sort in the order of the times.
+// layouts has the text of a partition of time. Until the year 9999, these texts sort in the order of the times.
 var layouts = map[Transform]string{Year: "2006", Month: "2006-01", Day: time.DateOnly, Hour: "2006-01-02-15"}
 
 func (b Spec) format(n int64, t arrow.DataType) string {
@@ -174,7 +175,10 @@ func (b Spec) format(n int64, t arrow.DataType) string {
 // Value returns the value of a partition in Iceberg: an int32 for buckets, dates, and years, months, days or hours since
 // 1970; otherwise a bool, int64 or string. It returns nil for the partition of rows without a value.
 func (b Spec) Value(part string, t arrow.DataType) (any, error) {
-	_, text, _ := strings.Cut(part, "=")
+	_, text, ok := strings.Cut(part, "=")
+	if !ok {
+		return nil, fmt.Errorf("read partition %q: it has no value", part)
+	}
 	if text == null {
 		return nil, nil
 	}
@@ -192,7 +196,7 @@ func (b Spec) value(text string, t arrow.DataType) (any, error) {
 	}
 	switch {
 	case timed:
-		at, err := time.Parse(layout, text)
+		at, err := parseTime(layout, text)
 		if b.Transform == Identity {
 			return int32(Spec{Transform: Day}.instant(at.UnixMicro())), err
 		}
@@ -206,6 +210,20 @@ func (b Spec) value(text string, t arrow.DataType) (any, error) {
 		return strconv.ParseInt(text, 10, 64)
 	}
 	return url.PathUnescape(text)
+}
+
+// parseTime reads a text of a layout that begins with the year. The package time reads only years of four digits.
+func parseTime(layout, text string) (time.Time, error) {
+	n := len(text) - len(strings.TrimPrefix(layout, "2006"))
+	if n < 1 {
+		return time.Time{}, fmt.Errorf("%q is not a time", text)
+	}
+	year, err := strconv.Atoi(text[:n])
+	if err != nil {
+		return time.Time{}, err
+	}
+	at, err := time.Parse(layout, "2000"+text[n:]) // a leap year has every day
+	return at.AddDate(year-2000, 0, 0), err
 }
 
 // escape writes bytes that are special in file systems or file patterns as %XX. Different texts have different results,
@@ -225,10 +243,20 @@ func escape(text string) string {
 }
 
 // Folder returns the name of the folder for the files of a partition. It is the partition's name, or a shorter name if a
-// file system could not store that.
+// file system could not store that. The shorter name ends after a whole character, because readers such as DuckDB refuse
+// a name that does not decode to UTF-8.
 func Folder(part string) string {
 	if len(part) <= longestPart {
 		return part
 	}
-	return fmt.Sprintf("%s%%%016x", part[:longestPart], xxh3.HashString(part))
+	short := part[:longestPart]
+	for !decodes(short) {
+		short = short[:len(short)-1]
+	}
+	return fmt.Sprintf("%s-%016x", short, xxh3.HashString(part))
+}
+
+func decodes(name string) bool {
+	text, err := url.PathUnescape(name)
+	return err == nil && utf8.ValidString(text)
 }
