@@ -39,6 +39,23 @@ func sharedPartitionWidens(t *testing.T, warehouse place) {
 	}
 }
 
+// The second source has the narrower column. It widens its own files before it commits.
+func TestSharedPartitionOfNarrower(t *testing.T) {
+	for _, text := range []string{"count:identity", "count:truncate:1", "count:bucket:4"} {
+		o := warehouse(t)
+		var err error
+		o.PartitionBy, err = partition.Parse(text)
+		require.NoError(t, err)
+		berlin, boston := of(t, open(t, o), "berlin"), of(t, open(t, o), "boston")
+		require.NoError(t, counted(t, berlin, "", "at 1", schemas.Text, loadtest.Row{"id": "1", "count": "7"}, loadtest.Row{"id": "2", "count": "many"}))
+		require.NoError(t, counted(t, boston, "", "at 1", schemas.Int64, loadtest.Row{"id": "1", "count": "7"}, loadtest.Row{"id": "2", "count": "8"}))
+		require.NoError(t, counted(t, berlin, "at 1", "at 2", schemas.Text, loadtest.Row{"id": "3", "count": "few"}))
+		require.NoError(t, counted(t, boston, "at 1", "at 2", schemas.Int64, loadtest.Row{"id": "3", "count": "7"}))
+		require.Equal(t, map[string]int{"7": 3, "8": 1, "many": 1, "few": 1, "": 0}, matching(t, o, "7", "8", "many", "few", ""), text)
+		uniqueFieldIDs(t, o)
+	}
+}
+
 // matching returns for each text how many rows a scan finds that filters by it.
 func matching(t *testing.T, o Options, texts ...string) map[string]int {
 	t.Helper()
