@@ -36,7 +36,7 @@ func inFile(name string, err error) []error {
 		texts = all.Errors
 	}
 	unknown := regexp.MustCompile(`field (\S+) not found in type .*`)
-	mismatch := regexp.MustCompile("cannot unmarshal !!(\\w+)(.*) into .*")
+	mismatch := regexp.MustCompile(`cannot unmarshal !!(\w+)(.*) into .*`)
 	var faults []error
 	for _, text := range texts {
 		text = mismatch.ReplaceAllString(unknown.ReplaceAllString(text, `unknown field "$1"`), "unexpected $1$2")
