@@ -46,7 +46,7 @@ func (p postgresOpener) open(ctx context.Context, opener *open.Opener, d config.
 }
 
 func (p postgresOpener) dial(ctx context.Context, opener *open.Opener, d config.Destination) (*postgres.DB, error) {
-	o := postgres.Options{Servers: p.servers, Schema: d.Schema, Log: opener.Log, Step: opener.Step, IdleTimeout: opener.Life / 2, LoggedWarnings: &opener.Warned}
+	o := postgres.Options{Servers: p.servers, Together: d.Together, Schema: d.Schema, Log: opener.Log, Step: opener.Step, IdleTimeout: opener.Life / 2, LoggedWarnings: &opener.Warned}
 	base, query, _ := strings.Cut(d.URL.Reveal(), "?")
 	theirs, ours, err := splitOptions(query, "json", "wait", "wait_lock")
 	if err != nil {

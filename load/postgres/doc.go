@@ -29,6 +29,9 @@ type Options struct {
 
 	// Servers shares connections with other destinations. If it is nil, the destination has connections of its own.
 	Servers *Servers
+	// Together is the number of destinations of the same server that one pass writes to; default 1. It raises the
+	// number of connections to at least one more.
+	Together int
 
 	// Schema is the schema of the tables, by default "public". If it does not exist, the first commit creates it. For
 	// that, the role needs the right CREATE on the database.

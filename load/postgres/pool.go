@@ -26,23 +26,23 @@ type pool struct {
 	mu     sync.Mutex
 	closed bool
 	active map[*session]bool
+	places map[*func()]bool       // functions that give back the reserved places
 	copies map[string]stalledCopy // by process id of the session on the server: see terminateStalled
 }
 
 const (
 	defaultConns = 32              // greatest number of connections, if the URL has no pool_max_conns
-	fewestConns  = 2               // a transaction that writes may need a second connection
 	idleTime     = time.Minute     // how long an unused connection stays open, if the URL has no pool_max_conn_idle_time
 	dialTimeout  = 5 * time.Second // if the URL has no connect_timeout
 )
 
 // connect returns a pool of sessions on the server of o.URL. It connects when it is first used.
 func connect(o Options) (*pool, error) {
-	at, err := o.Servers.join(o.URL)
+	at, err := o.Servers.join(o.URL, o.Together)
 	if err != nil {
 		return nil, err
 	}
-	return &pool{o: o, server: at, active: map[*session]bool{}}, nil
+	return &pool{o: o, server: at, active: map[*session]bool{}, places: map[*func()]bool{}}, nil
 }
 
 // configure parses a URL. Its errors do not contain the URL, because that may contain a password.
@@ -55,7 +55,6 @@ func configure(url string) (*pgxpool.Config, error) {
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = defaultConns
 	}
-	config.MaxConns = max(config.MaxConns, fewestConns)
 	if !strings.Contains(url, "pool_max_conn_idle_time") {
 		config.MaxConnIdleTime = idleTime
 	}
@@ -80,19 +79,24 @@ func (p *pool) address() string {
 	return fmt.Sprintf("%s:%d", c.Host, c.Port)
 }
 
-// close ends the sessions of this destination. The connections of other destinations stay open.
+// close ends the sessions of this destination, and gives back its places, also those of open transactions. The
+// connections of other destinations stay open.
 func (p *pool) close() {
 	p.mu.Lock()
-	closed := p.closed
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
 	p.closed = true
 	for s := range p.active {
 		s.cut = true
+		s.conn.Hijack() // so that another connection can be opened now
 		_ = s.pg.Conn().Close()
 	}
-	p.mu.Unlock()
-	if !closed {
-		p.o.Servers.leave(p.o.URL, p.server)
+	for release := range p.places {
+		(*release)()
 	}
+	p.o.Servers.leave(p.o.URL, p.server)
 }
 
 var errClosed = errors.New("the destination is closed")
@@ -128,19 +132,33 @@ func (p *pool) ended() bool {
 	return p.closed
 }
 
-// reserve takes a place for a transaction that writes; see [server]. The caller gives the place back with the function
-// that reserve returns. It may call this function more than once.
-func (p *pool) reserve(ctx context.Context) (release func(), err error) {
-	err = patiently(ctx, lockWaitFactor*p.o.Wait, func(ctx context.Context) error { return p.server.writes.Acquire(ctx, 1) })
+// reserve reserves a place for a transaction that writes; see [writerLimit]. The caller gives the place back with the
+// function that reserve returns. It may call this function more than once. If the destination is closed before, close
+// gives the place back.
+func (p *pool) reserve(ctx context.Context, of passID, number int) (release func(), err error) {
+	release, err = p.server.writes.reserve(ctx, lockWaitFactor*p.o.Wait, of, int64(number))
 	if err != nil {
 		return nil, err
 	}
-	return sync.OnceFunc(func() { p.server.writes.Release(1) }), nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		release()
+		return nil, errClosed
+	}
+	once := sync.OnceFunc(release)
+	p.places[&once] = true
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		delete(p.places, &once)
+		once()
+	}, nil
 }
 
 // write is like retry, for a function that writes in one transaction. It reserves the place before the first attempt.
 func (p *pool) write(ctx context.Context, f func() error) error {
-	release, err := p.reserve(ctx)
+	release, err := p.reserve(ctx, passID{}, 1)
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	o.LockTimeout, o.Wait, o.IdleTimeout = cmp.Or(o.LockTimeout, defaultLockTimeout), cmp.Or(o.Wait, defaultWait), cmp.Or(o.IdleTimeout, defaultSilence)
 	o.LoggedWarnings, o.Log = cmp.Or(o.LoggedWarnings, &sync.Map{}), cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Together = max(o.Together, 1)
 	if o.Servers == nil {
 		o.Servers = &Servers{closed: true} // so that Close closes the connections at once
 	}

@@ -35,12 +35,12 @@ type Servers struct {
 //  3. A read takes one connection and no place. While it has the connection, it takes no other one.
 //
 // So one connection is always free, or belongs to a read. This read ends without another connection, and the next one
-// gets the connection. A pass that writes to several destinations of one server, and is too large for the memory, does
-// not keep rule 2. So each wait for a place or a connection has a limit: see patiently.
+// gets the connection. A pass that writes to several destinations of the server takes the places for all of them
+// together: see [writerLimit]. Each wait for a place or a connection has a limit: see patiently.
 type server struct {
 	config  *pgxpool.Config
 	conns   *pgxpool.Pool
-	writes  *semaphore.Weighted
+	writes  writerLimit
 	users   int         // open destinations
 	closing *time.Timer // closes the connections if no other user comes; nil: was never without users
 }
@@ -52,21 +52,23 @@ const linger = 5 * time.Second
 // join returns the connections to the server of a URL. The caller leaves the server when it needs them no longer.
 //
 // A password or a certificate may come from a file, and change while the URL stays the same. Then the new user gets new
-// connections. Earlier users continue with the old ones.
-func (s *Servers) join(url string) (*server, error) {
+// connections. Earlier users continue with the old ones. The same happens if the new user needs more places than the
+// server has. The parameter together is [Options].Together.
+func (s *Servers) join(url string, together int) (*server, error) {
 	config, err := configure(url)
 	if err != nil {
 		return nil, err
 	}
+	config.MaxConns = max(config.MaxConns, int32(together)+1) // one place for each destination, and a connection for reads
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.all[url]
-	if at == nil || !sameLogin(at.config.ConnConfig, config.ConnConfig) {
+	if at == nil || int(at.config.MaxConns) <= together || !sameLogin(at.config.ConnConfig, config.ConnConfig) {
 		conns, err := pgxpool.NewWithConfig(context.Background(), config)
 		if err != nil {
 			return nil, err
 		}
-		at = &server{config: config, conns: conns, writes: semaphore.NewWeighted(int64(config.MaxConns) - 1)}
+		at = &server{config: config, conns: conns, writes: writerLimit{free: semaphore.NewWeighted(int64(config.MaxConns) - 1), taken: map[passID]*passPlaces{}}}
 		if s.all == nil {
 			s.all = map[string]*server{}
 		}
@@ -136,7 +138,7 @@ func sameCertificates(a, b *tls.Config) bool {
 }
 
 // errBusy is returned if other sessions of this process use all connections for a long time.
-var errBusy = errors.New("all connections of this process to the server are in use")
+var errBusy = errors.New("all connections of this process to the server are in use; allow more of them with pool_max_conns=N in the destination's url")
 
 // patiently calls take, which waits for a connection or for a place. If this takes longer than limit, patiently returns
 // an error. // Invariant 15
@@ -145,7 +147,7 @@ func patiently(ctx context.Context, limit time.Duration, take func(context.Conte
 	defer cancel()
 	err := take(limited)
 	if err != nil && ctx.Err() == nil && limited.Err() != nil {
-		return fmt.Errorf("%w, for %s", errBusy, limit)
+		return fmt.Errorf("waited %s for a connection: %w", limit, errBusy)
 	}
 	return err
 }

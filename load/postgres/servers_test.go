@@ -156,7 +156,7 @@ func TestServersPlaces(t *testing.T) {
 	}
 	one, other := begun(t, destination(0, 0), 1), begun(t, destination(1, 0), 1)
 	third := destination(2, 0)
-	require.False(t, third.b.pool.server.writes.TryAcquire(1))
+	require.False(t, third.b.pool.server.writes.free.TryAcquire(1))
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() {
@@ -179,8 +179,8 @@ func TestServersPlaces(t *testing.T) {
 	loadRows(t, third, 1, faultParts(1, 10)...)
 	require.NoError(t, other.Commit(t.Context(), "c1"))
 	require.NoError(t, other.Rollback())
-	require.True(t, third.b.pool.server.writes.TryAcquire(2), "all places are free")
-	require.False(t, third.b.pool.server.writes.TryAcquire(1), "a transaction gives back its place only once")
+	require.True(t, third.b.pool.server.writes.free.TryAcquire(2), "all places are free")
+	require.False(t, third.b.pool.server.writes.free.TryAcquire(1), "a transaction gives back its place only once")
 }
 
 // Many more transactions than connections commit at the same time, and each reads while it is open.
@@ -228,4 +228,99 @@ func loadAndRead(ctx context.Context, t testing.TB, d *DB, pass int) error {
 		return err
 	}
 	return x.Commit(ctx, state.Cursor(fmt.Sprint("c", pass)))
+}
+
+// writeSpilled makes a pass that does not fit into memory. The pass has an open transaction at each destination at the
+// same time, and reads while they are open.
+func writeSpilled(ctx context.Context, t testing.TB, pass int, to ...*DB) error {
+	var txs []load.Tx
+	for _, d := range to {
+		x, err := d.Begin(ctx, leads, state.Cursor(map[bool]string{true: fmt.Sprint("c", pass-1)}[pass > 1]), load.Pass{Run: fmt.Sprint(runID(pass), to[0].Schema()), Whole: true})
+		if err != nil {
+			return err
+		}
+		defer x.Rollback()
+		for _, p := range faultParts(pass, 10) {
+			b := loadtest.Batch(t, p.table, p.rows...)
+			err := x.Write(ctx, p.table, b)
+			b.Release()
+			if err != nil {
+				return err
+			}
+		}
+		if _, err := x.Apply(ctx, load.Sweep{Table: "crm_leads", Delete: true}); err != nil {
+			return err
+		}
+		txs = append(txs, x)
+	}
+	for i, x := range txs {
+		if err := to[i].Scan(ctx, load.Rejects.Name, nil, func(arrow.RecordBatch) error { return nil }); err != nil {
+			return err
+		}
+		if err := x.Commit(ctx, state.Cursor(fmt.Sprint("c", pass))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Many passes that do not fit into memory write to two or three destinations of one server. No pass waits for another
+// one that waits for it.
+func TestServersTogether(t *testing.T) {
+	server := pgtest.Shared(t)
+	for _, c := range []struct{ most, together int }{{2, 2}, {3, 2}, {4, 2}, {6, 2}, {2, 3}, {5, 3}} {
+		at, _ := countedURL(t, server, fmt.Sprint("&pool_max_conns=", c.most))
+		var servers Servers
+		var all sync.WaitGroup
+		schema := func(i, part int) string { return fmt.Sprint("s", c.most, c.together, i, part) }
+		for i := range 6 {
+			var to []*DB
+			for part := range c.together {
+				to = append(to, open(t, Options{URL: at, Schema: schema(i, part), Servers: &servers, Together: c.together}))
+			}
+			all.Go(func() {
+				for pass := 1; pass <= 3; pass++ {
+					assert.NoError(t, writeSpilled(t.Context(), t, pass, to...))
+				}
+			})
+		}
+		all.Wait()
+		for i := range 6 {
+			for part := range c.together {
+				faultCheck(t, server, schema(i, part), 3, 10)
+			}
+		}
+	}
+}
+
+// A destination that needs more places than the server has gets other connections.
+func TestServersMorePlaces(t *testing.T) {
+	at, _ := countedURL(t, pgtest.Shared(t), "&pool_max_conns=2")
+	var servers Servers
+	alone := open(t, Options{URL: at, Schema: "alone", Servers: &servers})
+	first, second := open(t, Options{URL: at, Schema: "first", Servers: &servers, Together: 2}), open(t, Options{URL: at, Schema: "second", Servers: &servers, Together: 2})
+	x := begun(t, alone, 1)
+	require.NoError(t, writeSpilled(t.Context(), t, 1, first, second))
+	require.NoError(t, x.Commit(t.Context(), "c1"))
+	require.Same(t, first.b.pool.server, second.b.pool.server)
+	require.EqualValues(t, 3, first.b.pool.server.config.MaxConns)
+}
+
+// If a destination is closed, others get the places and the connections of its open transactions. The error of a
+// transaction that gets no place says which option allows more.
+func TestServersCloseGivesBack(t *testing.T) {
+	at, _ := countedURL(t, pgtest.Shared(t), "&pool_max_conns=2")
+	var servers Servers
+	goes, stays := open(t, Options{URL: at, Schema: "goes", Servers: &servers}), open(t, Options{URL: at, Schema: "stays", Servers: &servers, Wait: 100 * time.Millisecond})
+	left := begun(t, goes, 1)
+	_, err := attemptLoad(t, stays, 1, "c1", faultParts(1, 10)...)
+	require.ErrorIs(t, err, errBusy)
+	require.ErrorContains(t, err, "pool_max_conns")
+	require.NoError(t, goes.Close())
+	require.Zero(t, stays.b.pool.server.conns.Stat().AcquiredConns())
+	require.NoError(t, loadAndRead(t.Context(), t, stays, 1))
+	require.Error(t, left.Commit(t.Context(), "c1"))
+	_ = left.Rollback()
+	require.True(t, stays.b.pool.server.writes.free.TryAcquire(1))
+	require.False(t, stays.b.pool.server.writes.free.TryAcquire(1), "the place is given back only once")
 }

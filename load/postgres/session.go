@@ -27,7 +27,7 @@ type session struct {
 	conn  *pgxpool.Conn
 	pg    *pgconn.PgConn
 	begun bool // the caller has received rows; if the query fails now, it must not be repeated
-	cut   bool // [pool.close] has closed the connection
+	cut   bool // [pool.close] has taken the connection from the server's other sessions, and has closed it
 }
 
 // unregister removes the session from the list of sessions that [pool.close] ends. It reports whether that has ended
@@ -50,15 +50,16 @@ func (s *session) release() {
 
 // drop closes the connection. The server then rolls back the transaction.
 func (s *session) drop() {
-	s.unregister()
+	if !s.unregister() {
+		s.conn.Hijack()
+	}
 	s.hangUp()
 }
 
 func (s *session) hangUp() {
-	c := s.conn.Hijack()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	_ = c.Close(ctx)
+	_ = s.pg.Close(ctx)
 }
 
 // usable reports whether the connection is open and in no transaction.

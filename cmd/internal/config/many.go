@@ -105,3 +105,27 @@ func (c *Config) Pick(p Pipeline, selection []string) ([]Ref, error) {
 	}
 	return chosenSources(names, refs), nil
 }
+
+// countTogether sets Together of each destination. URLs that differ only in their options count as the same server.
+func (c *Config) countTogether() {
+	server := func(d Destination) string {
+		at, _, _ := strings.Cut(d.URL.Reveal(), "?")
+		return at
+	}
+	for i := range c.Destinations {
+		d := &c.Destinations[i]
+		for _, p := range c.Pipelines {
+			number, writes := 0, false
+			for _, to := range p.To {
+				other, _ := c.Destination(to.Text)
+				writes = writes || other.Name == d.Name
+				if server(other) == server(*d) {
+					number++
+				}
+			}
+			if writes {
+				d.Together = max(d.Together, number)
+			}
+		}
+	}
+}

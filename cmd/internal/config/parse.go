@@ -62,6 +62,7 @@ func (c *Config) read(root value) {
 	if pipelines.given() {
 		c.Pipelines = named(pipelines, func(e entry) Pipeline { return readPipeline(e, c) })
 	}
+	c.countTogether()
 	if complete {
 		root.require("version", "sources", "destinations", "pipelines")
 	}
