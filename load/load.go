@@ -53,11 +53,12 @@ type Destination interface {
 
 // Pass describes the pass that a transaction belongs to.
 type Pass struct {
-	Run   string // id of the run in which the pass began; for a second pass in the same run, this id followed by "#2"; later passes have greater ids
-	Whole bool   // this process makes all transactions of the pass
-	Once  bool   // the pass has only this transaction, so nothing has to be kept for a later sweep
-	Claim Claim  // the table to write; the transaction fails with an [*OwnerError] if the table has another owner
-	Log   bool   // also record in [RowChanges] which root rows are inserted, changed, deleted or revived
+	Run    string // id of the run in which the pass began; for a second pass in the same run, this id followed by "#2"; later passes have greater ids
+	Source string // name of the source that is read; "" if the pass reads none
+	Whole  bool   // this process makes all transactions of the pass
+	Once   bool   // the pass has only this transaction, so nothing has to be kept for a later sweep
+	Claim  Claim  // the table to write; the transaction fails with an [*OwnerError] if the table has another owner
+	Log    bool   // also record in [RowChanges] which root rows are inserted, changed, deleted or revived
 
 	// Now returns the time for what the destination records. If it is nil, the clock of this machine is used.
 	Now func() time.Time

@@ -231,11 +231,12 @@ func loadAndRead(ctx context.Context, t testing.TB, d *DB, pass int) error {
 }
 
 // writeSpilled makes a pass that does not fit into memory. The pass has an open transaction at each destination at the
-// same time, and reads while they are open.
+// same time, and reads while they are open. Its source has the name of the first destination's schema. Passes of several
+// sources are parts of the same run.
 func writeSpilled(ctx context.Context, t testing.TB, pass int, to ...*DB) error {
 	var txs []load.Tx
 	for _, d := range to {
-		x, err := d.Begin(ctx, leads, state.Cursor(map[bool]string{true: fmt.Sprint("c", pass-1)}[pass > 1]), load.Pass{Run: fmt.Sprint(runID(pass), to[0].Schema()), Whole: true})
+		x, err := d.Begin(ctx, leads, state.Cursor(map[bool]string{true: fmt.Sprint("c", pass-1)}[pass > 1]), load.Pass{Run: runID(pass), Source: to[0].Schema(), Whole: true})
 		if err != nil {
 			return err
 		}

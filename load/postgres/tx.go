@@ -60,7 +60,7 @@ func (x *tx) Rollback() error {
 // fail and are repeated. It gives the place back when it ends.
 func (x *tx) reservePlace(ctx context.Context) (err error) {
 	if x.release == nil {
-		x.release, err = x.b.pool.reserve(ctx, passID{x.key.Pipeline, x.key.Stream, x.pass.Run}, x.b.o.Together)
+		x.release, err = x.b.pool.reserve(ctx, passID{x.key.Pipeline, x.pass.Source, x.key.Stream, x.pass.Run}, x.b.o.Together)
 	}
 	return err
 }

@@ -22,9 +22,9 @@ type writerLimit struct {
 	taken map[passID]*passPlaces
 }
 
-// passID identifies a pass at all destinations of a server. It has no source, because a destination that no other
-// source uses gets keys without a source. The run has another id for each source.
-type passID struct{ pipeline, stream, run string }
+// passID identifies a pass at all destinations of a server. The source is that of the pass and not of the key, because
+// a destination that no other source uses gets keys without a source. Sources may be read in the same run.
+type passID struct{ pipeline, source, stream, run string }
 
 // passPlaces are the places that one pass has taken.
 type passPlaces struct {

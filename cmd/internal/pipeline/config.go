@@ -137,7 +137,7 @@ func (c *Config) claim(s schemas.Stream) load.Claim {
 }
 
 func (c *Config) passOf(s schemas.Stream, id string, whole bool) load.Pass {
-	return load.Pass{Run: id, Whole: whole, Log: c.Log[s.Name], Now: c.Now, Claim: c.claim(s)}
+	return load.Pass{Run: id, Source: c.From, Whole: whole, Log: c.Log[s.Name], Now: c.Now, Claim: c.claim(s)}
 }
 
 // OncePass returns a pass over s that is one transaction and reads no list. The parameter id is the run id of its rows.
