@@ -337,7 +337,7 @@ func TestFloodKeepsItsRate(t *testing.T) {
 	_, err = d.Flood(t.Context(), sandbox.Flood{Count: 1, Match: "nobody"})
 	require.ErrorContains(t, err, "no module")
 	_, err = d.Flood(t.Context(), sandbox.Flood{Rate: 3})
-	require.ErrorContains(t, err, "want count")
+	require.ErrorContains(t, err, "set count")
 }
 
 func TestWebhooksAreControlled(t *testing.T) {
