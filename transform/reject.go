@@ -29,8 +29,9 @@ const (
 	notText   = `; kept with \xNN for bytes that are not UTF-8` + lost
 )
 
-// HasWholeRecord reports whether the reject of a whole record has the original record. It derives this from the reason
-// of the reject. An original record may be stored if it is appended to a mapper again.
+// HasWholeRecord reports whether a reject stores the complete bytes of its record, for example not only the first part of
+// a long record. The reason of the reject says so. Such a record can be read again, perhaps with success, because the
+// table may have other columns then.
 func HasWholeRecord(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
 // Codes that functions return in the place of a position, if they refuse a value. Mapper.record then determines whether

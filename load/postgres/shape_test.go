@@ -110,7 +110,7 @@ func TestViewsSurvive(t *testing.T) {
 	require.Equal(t, before, print())
 	require.Equal(t, other, server.Text("SELECT 's.other'::regclass::oid"), "a view that does not use the column is not created again")
 	require.Equal(t, "0,1,many", server.Text("SELECT string_agg(total, ',' ORDER BY total) FROM s.nested"))
-	require.Equal(t, "3", server.Text("SELECT count(mine) FROM s.people"), "columns that penstock did not make keep their defaults")
+	require.Equal(t, "3", server.Text("SELECT count(mine) FROM s.people"), "a column of the user keeps its default")
 	require.Equal(t, "3", server.Text("SELECT count(*) FROM s.people_current"))
 	require.Equal(t, "t", server.Text("SELECT has_table_privilege('reader', 's.people', 'SELECT')"))
 	require.Equal(t, "true", server.Text("SELECT (to_regclass('s.mine') IS NOT NULL)::text"))
