@@ -42,8 +42,8 @@ type Destination interface {
 	// [ErrForeignChange] (wrapped).
 	Scan(ctx context.Context, table string, columns []string, visit func(arrow.RecordBatch) error) error
 
-	// Accept records the present columns of a table that was changed by hand as correct, so that its stream can
-	// continue. It returns the changes that it recorded. A column that was dropped is created again when its next value
+	// Accept is for a table whose columns a user has changed by hand. It records that its present columns are correct,
+	// so that its stream can continue. It returns the changes that it recorded. A column that was dropped is created again when its next value
 	// arrives. A column whose type was changed keeps the new type. If penstock cannot write to the table as it is,
 	// Accept returns an error and records nothing. // Invariant 16
 	Accept(ctx context.Context, table string) ([]Change, error)

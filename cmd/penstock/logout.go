@@ -36,7 +36,7 @@ with auth: {login: …}, the tokens are only removed, and the next run signs in 
 				return err
 			}
 			if len(all) > 1 {
-				return failure.Usage("`penstock logout SOURCE SURFACE` with one of: "+signInNames(all), "name the source and surface to sign out of: %s has %d", c.File, len(all))
+				return failure.Usage("`penstock logout SOURCE SURFACE` with one of: "+signInNames(all), "name the source and surface to sign out of: %s has %d sign-ins", c.File, len(all))
 			}
 			return signOutOf(cmd.Context(), a, c, all[0], local)
 		},

@@ -45,7 +45,7 @@ type board struct {
 	of    string
 	where string
 	view  string
-	as    string // member of a container (such as a stage) that holds the container's rows; "": the payload maps names of containers to rows
+	as    string // each container (such as a stage) has its rows in this member; if it is "", the payload is {"name of a container": [rows]}
 	by    string // column with the id of a row's container
 
 	conds []condition

@@ -26,7 +26,7 @@ const isWritten = "st < " + isUnchanged
 // counts has the numbers of records in a status table.
 type counts struct {
 	fresh, changed, next int64
-	unchanged            int64 // unchanged records that the pass has found for the first time
+	unchanged            int64 // records that have not changed, counted only when this pass finds them for the first time
 	shifted              int64 // new versions that do not begin at their synced_at
 }
 

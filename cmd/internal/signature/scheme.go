@@ -19,7 +19,7 @@ type Scheme struct {
 	Algorithm   Algorithm   // "": HMACSHA256
 	Encoding    Encoding    // encoding of the signature; "": Hex
 	KeyEncoding KeyEncoding // "": Text for MACs, PEM for public keys
-	PublicURL   string      // URL that the sender calls; the token url needs it, and it is never taken from a request
+	PublicURL   string      // URL that the sender calls, needed if Content has the part "url"; it is never taken from a request
 	AllowWeak   bool        // accept HMACSHA1
 }
 
