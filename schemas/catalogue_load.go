@@ -97,6 +97,10 @@ func (l *loader) file(name string, data []byte) {
 // calls adds requests that no stream sends: writes, or the calls of sessions. The YAML node has the name of each request,
 // followed by its method and path.
 func (l *loader) calls(file string, g *group, calls yaml.Node, class Class) {
+	if calls.Kind != yaml.MappingNode && !calls.IsZero() && calls.Tag != "!!null" {
+		l.faults = append(l.faults, fmt.Errorf("%s: want a mapping from names to METHOD /path", place{file, calls.Line, calls.Column}))
+		return
+	}
 	seen := make(map[string]bool)
 	for i := 0; i+1 < len(calls.Content); i += 2 {
 		key := calls.Content[i]

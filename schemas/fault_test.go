@@ -84,6 +84,8 @@ func TestLoadErrorsHavePositions(t *testing.T) {
 		{"unknown field", head + "streams:\n  - name: blog.posts\n    requset: GET /api/posts\n", `blog.yaml:6: unknown field "requset"`},
 		{"duplicate write", head + "writes:\n  blog.a: POST /api/a\n  blog.a: POST /api/b\n", `blog.yaml:6:3: blog.a is defined twice`},
 		{"wrong type", head + "streams: 3\n", "blog.yaml:4: unexpected int `3`"},
+		{"writes in a list", head + "writes: [blog.a, blog.b]\n", "blog.yaml:4:9: want a mapping from names to METHOD /path"},
+		{"writes in a text", head + "writes: blog.a\n", "blog.yaml:4:9: want a mapping from names to METHOD /path"},
 		{"request", head + "streams:\n  - name: blog.posts\n    request: /api/posts\n", `blog.yaml:5:11: stream blog.posts: request "/api/posts": want METHOD /path`},
 		{"column of two types", head + "streams:\n  - name: blog.posts\n    request: GET /api/posts\n    types: {bool: [a], text: [a]}\n", `blog.yaml:5:11: stream blog.posts: types: a is declared twice`},
 		{"request of a write", head + "writes:\n  blog.save: /api/posts\n", `blog.yaml:5:3: stream blog.save: request "/api/posts": want METHOD /path`},

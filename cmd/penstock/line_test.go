@@ -48,7 +48,7 @@ var line = map[string][]string{
 	"load/parquet":                       {"load", "load/parquet/encode", "load/parquet/objects", "load/parquet/partition", "load/parquet/values", "schemas", "state"},
 	"load/parquet/encode":                {"schemas"},
 	"load/parquet/objects":               {"state/retry"},
-	"load/parquet/partition":             {"schemas"},
+	"load/parquet/partition":             {"load", "schemas"},
 	"load/parquet/values":                {"load", "schemas"},
 	"load/postgres":                      {"load", "load/postgres/codec", "load/sqlmerge", "schemas", "state", "state/pgerror", "state/retry"},
 	"load/postgres/codec":                {"load", "schemas"},

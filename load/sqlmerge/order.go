@@ -68,8 +68,9 @@ func column(b arrow.RecordBatch, name string) arrow.Array {
 	return b.Column(b.Schema().FieldIndices(name)[0])
 }
 
-// storedSQL returns a query for keys and hashes of rows, in the order of the key. The arriving keys, the first of which
-// is given, are compared with these rows. The second result is the start of the range.
+// storedSQL returns a query for the keys and hashes of stored rows, in the order of the key. The caller compares them with
+// the arriving rows. The parameter arriving is the first arriving key. The result begin is the first key of
+// the range that the caller has compared after this query.
 func (o *order) storedSQL(t *target, arriving int64) (query string, begin int64) {
 	begin, start, from, to, turn := arriving, arriving, ">", "<=", ""
 	if o.direction < 0 {

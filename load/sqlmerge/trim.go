@@ -36,7 +36,7 @@ func (d *Store) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, err
 		return n, fmt.Errorf("remove old rows: %w", err)
 	}
 	defer s.End()
-	t := trimmer{catalog: newCatalog(d.b, s, load.Pass{}), b: d.b, s: s, before: d.b.Timestamp(r.Before)}
+	t := trimmer{catalog: newCatalog(d.b, s, load.Pass{}), s: s, before: d.b.Timestamp(r.Before)}
 	if err = t.trim(ctx, r, whole); err == nil {
 		err = s.Commit(ctx)
 	}
@@ -62,7 +62,6 @@ func notesOf(pipeline, table string) string { return pipeline + "\x00" + table }
 // trimmer removes old rows in one transaction.
 type trimmer struct {
 	*catalog
-	b      Backend
 	s      Session
 	before string // literal of the time before which rows are old
 	n      load.Trimmed
@@ -84,12 +83,12 @@ func (t *trimmer) trim(ctx context.Context, r load.Retention, whole bool) error 
 		}
 		conditions = slices.DeleteFunc(conditions, func(c string) bool { return c == "" })
 		var n int64
-		n, err = t.s.Affect(ctx, "DELETE FROM "+t.b.Place(from.Name)+" WHERE "+strings.Join(conditions, " AND "))
+		n, err = t.s.Affect(ctx, "DELETE FROM "+t.d.Place(from.Name)+" WHERE "+strings.Join(conditions, " AND "))
 		*count += n
 	}
-	at, drift := `"at" < `+t.before, "action = "+t.b.Literal(load.ActionDrift)
+	at, drift := `"at" < `+t.before, "action = "+t.d.Literal(load.ActionDrift)
 	if whole {
-		ours := "pipeline = " + t.b.Literal(r.Pipeline)
+		ours := "pipeline = " + t.d.Literal(r.Pipeline)
 		var others string
 		others, err = t.otherRuns(ctx, ours)
 		remove(load.Certificates, &t.n.Certificates, ours, at, others)
@@ -98,10 +97,10 @@ func (t *trimmer) trim(ctx context.Context, r load.Retention, whole bool) error 
 		remove(load.RowChanges, &t.n.RowChanges, ours, at)
 	}
 	if !r.EventsBefore.IsZero() {
-		remove(load.Events, &t.n.Events, "source = "+t.b.Literal(r.Source), "received_at < "+t.b.Timestamp(r.EventsBefore))
+		remove(load.Events, &t.n.Events, "source = "+t.d.Literal(r.Source), "received_at < "+t.d.Timestamp(r.EventsBefore))
 	}
 	for some := range slices.Chunk(r.Tables, maxTrimmed) {
-		remove(load.Changes, &t.n.Notes, drift, at, FamilySQL(t.b, `"table"`, some))
+		remove(load.Changes, &t.n.Notes, drift, at, FamilySQL(t.d, `"table"`, some))
 	}
 	return err
 }
@@ -114,7 +113,7 @@ func (t *trimmer) otherRuns(ctx context.Context, ours string) (string, error) {
 	if live == nil {
 		return "", nil
 	}
-	newest, err := newestRuns(ctx, t.b, t.s, ours, live.Types[schemas.ColSource] != "")
+	newest, err := t.newestRuns(ctx, ours, live.Types[schemas.ColSource] != "")
 	if err != nil || len(newest) == 0 {
 		return "", err
 	}
@@ -122,15 +121,15 @@ func (t *trimmer) otherRuns(ctx context.Context, ours string) (string, error) {
 }
 
 // newestRuns returns the runs that have the newest certificate of a stream, as literals.
-func newestRuns(ctx context.Context, b Backend, s Session, where string, shared bool) (runs []string, err error) {
+func (t *trimmer) newestRuns(ctx context.Context, where string, shared bool) (runs []string, err error) {
 	by := "stream"
 	if shared {
 		by += ", " + schemas.ColSource
 	}
-	query := fmt.Sprintf("SELECT DISTINCT newest FROM (SELECT max(run%s) AS newest FROM %s WHERE %s GROUP BY %s) AS t", b.Traits().Bytewise, b.Place(load.Certificates.Name), where, by)
-	err = s.Query(ctx, query, func(v []driver.Value) error {
+	query := fmt.Sprintf("SELECT DISTINCT newest FROM (SELECT max(run%s) AS newest FROM %s WHERE %s GROUP BY %s) AS t", t.traits.Bytewise, t.d.Place(load.Certificates.Name), where, by)
+	err = t.s.Query(ctx, query, func(v []driver.Value) error {
 		run, _ := v[0].(string)
-		runs = append(runs, b.Literal(run))
+		runs = append(runs, t.d.Literal(run))
 		return nil
 	})
 	return runs, err

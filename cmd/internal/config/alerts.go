@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Alerts says who receives alerts, and of which kinds.
+// Alerts configures alerts: their receivers, and the kinds that each receiver gets.
 type Alerts struct {
 	At     Pos
 	To     []wire.Secret // shoutrrr URLs; their form is checked elsewhere

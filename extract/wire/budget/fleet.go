@@ -153,22 +153,6 @@ func (g *Governor) leased(now instant, maxWait time.Duration) (got *grant, wait 
 	return nil, time.Minute, nil
 }
 
-// expiredAfter looks at the grants that have expired since the last lease. It returns how many of them the window would
-// still count after the given instant. The instant must not be earlier than in the previous call, because expiredAfter
-// forgets grants that no longer count. The caller holds the governor's lock.
-func (f *fleet) expiredAfter(at instant) int {
-	for len(f.expired) > 0 && f.expired[0] <= at {
-		f.expired = f.expired[1:]
-	}
-	return len(f.expired)
-}
-
-// suspended reports whether the machine has slept since the last lease. The governor's clock may have stopped
-// meanwhile. Then the instants of its grants have passed, although its clock does not show that.
-func (f *fleet) suspended() bool {
-	return (time.Now().Round(0).Sub(f.wall) - time.Since(f.since)).Abs() > late
-}
-
 // queueReport keeps a report for the next exchange. Until the ledger has the report, the request counts longer than
 // necessary. So an exchange begins soon, even if no lease is needed. If the gate has changed, the exchange begins at
 // once. The caller holds g.mu.

@@ -275,3 +275,19 @@ func (r *record) share(id uint64, from, until instant, fresh []grant, now instan
 }
 
 func atLeastOne(n float64) int { return max(1, int(math.Ceil(min(n, mostLeased)))) }
+
+// expiredAfter looks at the grants that have expired since the last lease. It returns how many of them the window would
+// still count after the given instant. The instant must not be earlier than in the previous call, because expiredAfter
+// forgets grants that no longer count. The caller holds the governor's lock.
+func (f *fleet) expiredAfter(at instant) int {
+	for len(f.expired) > 0 && f.expired[0] <= at {
+		f.expired = f.expired[1:]
+	}
+	return len(f.expired)
+}
+
+// suspended reports whether the machine has slept since the last lease. The governor's clock may have stopped
+// meanwhile. Then the instants of its grants have passed, although its clock does not show that.
+func (f *fleet) suspended() bool {
+	return (time.Now().Round(0).Sub(f.wall) - time.Since(f.since)).Abs() > late
+}

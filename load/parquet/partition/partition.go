@@ -11,6 +11,7 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -65,7 +66,7 @@ func Parse(text string) (Spec, error) {
 // change in files that are already written, and their rows would then be in the wrong partition.
 func ParseOption(text string) (Spec, error) {
 	b, err := Parse(text)
-	if err == nil && strings.HasPrefix(b.Column, "_penstock_") {
+	if err == nil && strings.HasPrefix(b.Column, load.Prefix) {
 		return Spec{}, fmt.Errorf("column %q is penstock's own, so it cannot partition tables; choose a column of the records", b.Column)
 	}
 	return b, err

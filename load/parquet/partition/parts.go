@@ -42,29 +42,30 @@ func (b Spec) Null() string { return b.prefix() + null }
 // see [Spec.Check].
 func (b Spec) Parts(a arrow.Array) []string {
 	out, prefix := make([]string, a.Len()), b.prefix()
-	texts, _ := a.(*array.String)
-	if texts != nil && b.Transform != Bucket {
-		for i := range out {
-			if a.IsNull(i) {
-				out[i] = prefix + null
-			} else {
-				out[i] = prefix + escape(b.cut(texts.Value(i)))
-			}
-		}
+	if texts, ok := a.(*array.String); ok && b.Transform != Bucket {
+		fill(out, a, prefix+null, func(i int) string { return b.cut(texts.Value(i)) }, func(text string) string { return prefix + escape(text) })
 		return out
 	}
-	last, part := int64(0), ""
+	fill(out, a, prefix+null, func(i int) int64 { return b.number(a, i) }, func(n int64) string { return prefix + b.format(n, a.DataType()) })
+	return out
+}
+
+// fill writes the partition of each row to out. Many rows have the same value, and name() is called once for each value.
+func fill[V comparable](out []string, a arrow.Array, null string, value func(row int) V, name func(V) string) {
+	names := map[V]string{}
 	for i := range out {
 		if a.IsNull(i) {
-			out[i] = prefix + null
+			out[i] = null
 			continue
 		}
-		if n := b.number(a, i); n != last || part == "" {
-			last, part = n, prefix+b.format(n, a.DataType())
+		v := value(i)
+		part, ok := names[v]
+		if !ok {
+			part = name(v)
+			names[v] = part
 		}
 		out[i] = part
 	}
-	return out
 }
 
 // cut returns the first characters of a text, or all of it if the transform is identity.
@@ -75,7 +76,7 @@ func (b Spec) cut(text string) string {
 	n := 0
 	for i := range text {
 		if n == b.Width {
-			return strings.Clone(text[:i])
+			return text[:i]
 		}
 		n++
 	}
