@@ -150,11 +150,13 @@ func TestAdoptedSlotFirst(t *testing.T) {
 		}
 		r.start(p)
 		time.Sleep(time.Hour)
+		synctest.Wait() // lets the race detector see that the calls of r.run happened before
 		require.Empty(t, runs)
 		shared.mu.Lock()
 		shared.orphan = &state.SlotRecord{Pipeline: "p", Due: first.UTC(), State: state.SlotRunning, Run: "r1", Attempts: 1, Count: 1}
 		shared.mu.Unlock()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Equal(t, []string{"resume", "schedule"}, runs)
 		require.Equal(t, []string{"01:00 ran complete", "02:00 ran complete"}, told(r.slots("p")))
 		r.stop()
