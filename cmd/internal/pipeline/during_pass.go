@@ -37,7 +37,7 @@ func (p *pass) hasOverlays() bool { return p.keys != nil }
 
 func (p *pass) releaseLock() {
 	overlays := map[string]*overlay.Overlay{}
-	for _, k := range p.streamRun.destinations { // also those that have finished the pass while others catch up
+	for _, k := range p.streamRun.destinations { // including destinations that have finished the pass while others catch up
 		if k.overlay.Open() && !k.broken {
 			overlays[k.dest.Name] = k.overlay
 		}

@@ -91,8 +91,8 @@ func (e *ending) writeCertificate(ctx context.Context) error {
 	})
 }
 
-// drifted returns the notices of the pass. If believed is true, it also compares the profile of the pass with the
-// stored one. If shut is true, the deletions of the pass wait for a decision of a person.
+// drifted returns the notices of the pass. If the parameter believed is true, it also compares the profile of the pass
+// with the stored profile. The parameter shut is true if the deletions of the pass wait for a decision of a person.
 func (e *ending) drifted(shut, believed bool) []drift.Notice {
 	p, g := e.p, e.g
 	all := slices.Clone(p.noticed)

@@ -5,7 +5,7 @@ import "github.com/penstock-data/penstock/extract"
 // EventKind is the kind of an Event.
 type EventKind string
 
-// The kinds of events of a stream, in this order; page and commit occur any number of times.
+// The kinds of events of a stream. The events occur in this order, and page and commit any number of times.
 const (
 	EventStart  EventKind = "start"
 	EventPage   EventKind = "page"

@@ -30,8 +30,8 @@ type surfaceGate struct {
 	missed  error
 }
 
-// newGates returns one gate for each surface. A stream for which apart is true has no gate, because it uses an origin or
-// a credential of its own.
+// newGates returns one gate for each surface. The parameter apart contains the streams without a gate, which use an
+// origin or a credential of their own.
 func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surface]*surfaceGate {
 	gates := map[schemas.Surface]*surfaceGate{}
 	for _, s := range streams {

@@ -96,7 +96,8 @@ func TestPageOfTooManyElements(t *testing.T) {
 	require.Equal(t, 4, r.live())
 }
 
-// The page has too many columns for the limit of memory. With a lower max_columns it is loaded. Invariants 6 and 11
+// A page with too many columns for the limit of memory is refused. With a lower max_columns it is loaded.
+// Invariants 6 and 11
 func TestPageOfTooManyColumns(t *testing.T) {
 	const n, columns, every = 20_000, 1_400, 2_500
 	var wide, page strings.Builder
@@ -123,7 +124,7 @@ func TestPageOfTooManyColumns(t *testing.T) {
 	require.Equal(t, n, r.live())
 }
 
-// The page is refused although nearly all of its cells are null and take no memory. // Invariant 15
+// A page with too many cells is refused, although nearly all of them are null and take no memory. // Invariant 15
 func TestPageOfTooManyCells(t *testing.T) {
 	const n, columns = 110_000, 1_400
 	var page strings.Builder

@@ -409,8 +409,8 @@ func (r *editedRig) traits() string {
 		e.format, e.zone, e.order, e.filter, e.excludes, e.paging, e.size, e.skew, e.dated, e.births, e.nulls, e.late, e.silent, e.deletes, e.untouched, e.open, r.config.Streams[0].Incremental)
 }
 
-// TestEditedLists generates lists whose records are edited while they are read. Either probes find out how to read a
-// list, or a user configures it, correctly or not.
+// TestEditedLists generates lists whose records are edited while they are read. For some lists, probes find out how to
+// read them. For the others, a user configures how to read them, correctly or not.
 //
 // After a list has stopped changing, two more runs load every change that incremental passes can find. If incremental
 // is auto, these are the changes that were committed within the lookback and updated the time of change. A week later,

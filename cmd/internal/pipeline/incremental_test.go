@@ -134,8 +134,8 @@ func (m *moving) later(d time.Duration) {
 
 func atoi(s string) int { n, _ := strconv.Atoi(s); return n }
 
-// pace sets the clock forward before it changes the rate: a request that the reader has given up may still be
-// running.
+// pace changes the rate and sets the clock forward in one step, because a request that the reader has given up may
+// still be running.
 func (m *moving) pace(rate int, after time.Duration) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

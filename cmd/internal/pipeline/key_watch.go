@@ -16,9 +16,9 @@ const maxSuspects = 10_000
 const clockSlack = 2 * time.Minute
 
 type keyWatch struct {
-	suspects map[uint64]int // by hash of a key that different records have on two pages: number of the first pass that saw this
+	suspects map[uint64]int // hash of a key that different records have on two pages -> number of the first pass that saw this
 	tried    int
-	settled  bool // a table has rows with this key, so it cannot change any more
+	settled  bool // a table has rows with this key, so the key cannot change any more
 }
 
 // clashes counts records that have the key of an earlier record but different content.

@@ -19,7 +19,7 @@ import (
 type Memory struct {
 	extract.Convention
 	Profile *drift.Profile `json:"profile,omitempty"`
-	Rules   string         `json:"rules,omitempty"` // fingerprint of the stream's filter in that pass
+	Rules   string         `json:"rules,omitempty"` // fingerprint of the stream's filter in the last whole pass
 }
 
 // Empty reports whether there is nothing to store.

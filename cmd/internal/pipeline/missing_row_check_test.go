@@ -180,7 +180,7 @@ func TestUnsuitableDetailsAreNotUsed(t *testing.T) {
 	}
 }
 
-// dim is a source without totals. Each of its readings omits a different one of the first records.
+// dim is a source without totals. Each reading of its list omits one of the first records, each time a different one.
 type dim struct {
 	*extract.Client
 	mu       sync.Mutex

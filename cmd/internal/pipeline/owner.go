@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// CheckOwner checks that k's stream owns the table, and that the source still has the address that earlier passes
+// CheckOwner checks that k's stream owns the table, and that the source still has the address from which earlier passes
 // have read. Otherwise it returns a [*load.OwnerError]. A table that several sources share is stored without an
 // address; then the address in the cursor is checked. // Invariant 13
 func CheckOwner(c load.Claim, k state.Key, stored state.Cursor, at load.StreamState) error {

@@ -75,8 +75,8 @@ type group struct {
 	ended   time.Time      // when the list ended; set together with end
 	digest  rowhash.Digest // set together with end
 	profile *drift.Profile // set together with end; nil if the pass left out records
-	control string         // see reader; set together with end
-	refused rejectedKeys   // see reader; set together with end
+	control string         // see type reader; set together with end
+	refused rejectedKeys   // see type reader; set together with end
 	met     *reject.Met    // rejects of the pass; set in every group
 }
 

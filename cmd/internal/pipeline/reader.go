@@ -41,8 +41,8 @@ type reader struct {
 	spills bool // each group is written to the transaction as soon as it is complete: see reserve()
 }
 
-// open starts the mapper with the tables of the destinations. If settled is true, every destination already has tables
-// of this pipeline.
+// open starts the mapper with the tables of the destinations. If the parameter settled is true, every destination
+// already has tables of this pipeline.
 func (rd *reader) open(have []schemas.Table, settled bool) (err error) {
 	p := rd.p
 	rd.mapper = transform.NewMapper(p.stream, transform.Stamp{Run: p.stamp(), SyncedAt: p.run.Now().UTC(), Via: p.via()}, have)

@@ -81,7 +81,7 @@ type twins struct {
 	shown map[string]*rowhash.Digest
 }
 
-// show stores the digest for the stream that names this stream as its twin.
+// show stores the digest of a stream's reading. Another stream that names this stream as its twin uses the digest.
 func (t *twins) show(stream string, r *reading) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,7 +91,7 @@ func (t *twins) show(stream string, r *reading) {
 	}
 }
 
-// compare compares a reading with that of the stream's twin. It returns nil if they cannot be compared.
+// compare compares a reading with the reading of the stream's twin. It returns nil if the two cannot be compared.
 func (t *twins) compare(h *rowhash.Hasher, s schemas.Stream, r *reading) *proof.Difference {
 	t.mu.Lock()
 	twin := t.shown[s.Twin]

@@ -156,7 +156,7 @@ var neededBy = []needed{
 		s.Paging, s.Reader.Details = servers.Paging{Kind: servers.KindCap}, true
 	}},
 	{rule: "refuted key", about: "a record takes the id of another one, and the row of its old id is missing", list: func(s *servers.Spec) { s.Edits.Rekey = 1 }},
-	{rule: "duplicates not compared", about: "the same, in a list with more records than a pass compares", list: func(s *servers.Spec) {
+	{rule: "duplicates not compared", about: "a record takes the id of another one, in a list with more records than a pass compares", list: func(s *servers.Spec) {
 		s.Paging = servers.Paging{Kind: servers.KindWhole}
 		s.Records.Count, s.Edits.Rekey = 2*fewKeys+101, 1
 	}},

@@ -343,7 +343,7 @@ func readServers(t *testing.T, specs []servers.Spec, open func() load.Destinatio
 	return append(b.run(1), b.run(2)...)
 }
 
-// falseAlarms counts the correct lists for each kind of paging, and those of them that a run did not report as complete.
+// falseAlarms counts, for each kind of paging, the correct lists and how many of them a run did not report as complete.
 type falseAlarms struct {
 	plain, refused map[string]int
 	examples       []string

@@ -22,8 +22,8 @@ type settleQueue struct {
 	mu      sync.Mutex
 	reading int // streams that have a worker slot
 	waiting []*waiting
-	idle    *time.Timer // for the next check whether reading is 0; nil: not set
-	aged    *time.Timer // for a commit after settleAge; nil: not set
+	idle    *time.Timer // starts the next check whether reading is 0; nil: not set
+	aged    *time.Timer // starts a commit after settleAge; nil: not set
 }
 
 const (

@@ -146,8 +146,8 @@ func goBlocks(name, text string) ([]block, error) {
 	return all, nil
 }
 
-// declared returns a pattern for the words to avoid that are names of functions, types or fields in the file.
-// Comments may use these names.
+// declared returns a pattern for words that are names of functions, types or fields in the file. If such a word is
+// among the words to avoid, comments may use it nevertheless.
 func declared(f *ast.File) *regexp.Regexp {
 	words := []string{"_"}
 	add := func(name *ast.Ident) {

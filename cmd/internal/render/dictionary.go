@@ -74,7 +74,7 @@ func (d *Dictionary) Add(group string, t TableDoc) {
 	d.Groups[i].Tables = append(d.Groups[i].Tables, t)
 }
 
-// DescribeTable describes a table. If known is true, s is the stream that fills the table.
+// DescribeTable describes a table. If the parameter known is true, the parameter s is the stream that fills the table.
 func DescribeTable(t schemas.Table, s config.Stream, known bool) TableDoc {
 	doc := TableDoc{Name: t.Name, Mode: string(t.Mode), Key: load.FullKey(t), Place: load.SourcePointer(t.Columns)}
 	if known {

@@ -26,7 +26,7 @@ type TableProfile struct {
 // ColumnProfile contains the number of values in a column, without nulls, and their type.
 type ColumnProfile struct {
 	Filled int64  `json:"filled"`
-	Type   string `json:"type"` // of the values that the source sends: see [schemas.TypeName]
+	Type   string `json:"type"` // the type that the source sends; see [schemas.TypeName]
 }
 
 // Profiler makes the Profile of a pass.

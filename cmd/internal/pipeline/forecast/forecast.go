@@ -37,7 +37,7 @@ type Size struct {
 	Records int64
 	Pages   int64
 	Probes  int64 // requests of the first run that find out how the list is paged
-	Bytes   int64 // of all pages
+	Bytes   int64 // size of all pages
 	AtLeast bool  // the list has more pages, and does not state how many
 
 	guessed bool // nothing is known about the list
@@ -102,7 +102,7 @@ type Forecast struct {
 // Assumed sizes, in bytes, of answers that were never read.
 const (
 	guessPageSize   = 40 << 10
-	guessAnswerSize = 2 << 10 // of a request for one record
+	guessAnswerSize = 2 << 10 // the answer to a request for one record
 )
 
 // New adds up the costs of the streams. The streams of a lane run one after another at the lane's rate, and lanes run
@@ -110,7 +110,7 @@ const (
 // accordingly.
 func New(k Knowledge) Forecast {
 	f := Forecast{Sent: k.Sent}
-	sizes := map[string]Size{}    // of the streams that come before
+	sizes := map[string]Size{}    // sizes of the streams that come before
 	lanes := map[string]float64{} // seconds
 	for _, s := range k.Streams {
 		one := k.forecast(s, sizes)
@@ -237,7 +237,7 @@ func (k Knowledge) sizeOf(parent string, before map[string]Size, generation int)
 	return size, sure
 }
 
-// next returns how many requests the next run sends if nothing changes. The cost of the run before it is h.
+// next returns how many requests the next run sends if nothing changes. The parameter h is the cost of the last run.
 func (k Knowledge) next(s schemas.Stream, h History) int64 {
 	requests := h.Requests
 	if h.Probes > 0 {

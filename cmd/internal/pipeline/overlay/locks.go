@@ -69,8 +69,8 @@ func (u *Lock) Watched() bool { return u != nil && u.watched.Load() }
 // DuringPass reports whether a running pass allows deltas between its commits.
 func (u *Lock) DuringPass() bool { return u.deltasAllowed.Load() }
 
-// TakeDoubt reports whether, since the last call, a pass has stored records in a destination that must be requested
-// again.
+// TakeDoubt reports whether, since the last call, a pass has stored in a destination that some records must be
+// requested again.
 func (u *Lock) TakeDoubt() bool { return u.doubt.Swap(false) }
 
 // Since returns when the last pass of this process ended.

@@ -97,14 +97,14 @@ type Commit struct {
 
 // Row is one record that a commit of deltas has changed.
 type Row struct {
-	Key        string // as the table stores it, as text
-	RequestKey string // as the source names it, a JSON scalar
+	Key        string // the key as the table stores it, converted to text
+	RequestKey string // the key as the source writes it, a JSON scalar
 	Hash       string // hash of its row; "" if the record is gone
 	Event      int64  // ordinal of the event
 }
 
-// New returns the overlay of a destination for a pass whose rows have this stamp. The filter contains the keys that the
-// pass has read.
+// New returns the overlay of a destination for a pass whose rows have this stamp. The parameter keys contains the keys
+// that the pass has read.
 func New(dest load.Destination, pass load.Pass, stamp string, keys *Keys) *Overlay {
 	return &Overlay{dest: dest, Pass: pass, stamp: stamp, inPass: keys, known: map[string]*deltaRow{}}
 }

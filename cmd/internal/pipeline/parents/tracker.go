@@ -56,7 +56,7 @@ type Parent struct {
 	tuple string
 	print int64 // fingerprint of the parent's record and of the stream's definition
 	sure  bool  // the rows stay valid until the parent's record changes
-	until int64 // ordinal after its last record
+	until int64 // the ordinal after the parent's last record
 }
 
 // NewTracker returns nil if the rows of the stream do not identify their parent. Without a tracker, every parent is

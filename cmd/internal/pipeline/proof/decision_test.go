@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rows returns a table after a pass over a list of one page with n records. The source states n as the total. It also
-// gets the number of rows that the pass did not contain, and the number of live rows of the table.
+// rows returns a table after a pass over a list of one page with n records. The source states n as the total. The
+// parameter missing is the number of rows that the pass did not contain; alive is the number of live rows of the table.
 func rows(n, missing, alive int64, change ...func(*Table)) Table {
 	t := Table{Facts: pass(n, total(Total(n), Total(n)), func(f *Facts) { f.Pages = 1 }), Swept: true, Missing: missing, Missed: missing, Alive: alive}
 	for _, c := range change {

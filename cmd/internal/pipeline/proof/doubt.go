@@ -148,7 +148,7 @@ func (f *Facts) stated() Total {
 
 // usualLength reports whether a single page may be the first of several: its number of records is a usual page size,
 // and only probes say that no other page exists. If the list was longer in an earlier pass, it was not cut at this page
-// size. Then it is in doubt only if no page except the first has ever had records.
+// size. Then the list is in doubt only if no page except the first has ever had records.
 func usualLength(f *Facts) bool {
 	return f.Guessed && f.Rule == "one_page" && f.Round && f.LastTotal < 0 && (f.Cut() || f.Unshown)
 }

@@ -33,7 +33,7 @@ func (o openReject) lost() bool {
 	return o.record && o.accepted.IsZero() && o.stage != transform.StageContract
 }
 
-// Open holds the unresolved rejects of one stream in one destination. Only the stream's goroutine uses them.
+// Open contains the unresolved rejects of one stream in one destination. Only the stream's goroutine uses it.
 type Open struct {
 	all  map[ID]openReject
 	more int64 // number of lost records that are not in the map
@@ -101,7 +101,7 @@ func ReadOpen(ctx context.Context, d load.Destination, pipeline string) (map[str
 type Met struct {
 	all     map[ID]openReject
 	more    int64           // number of lost records that are not in the map
-	watched map[string]bool // keys of records with open rejects in any destination, in the form of PlainKey
+	watched map[string]bool // keys of records with open rejects in any destination, as PlainKey returns them
 	stored  map[string]bool
 }
 

@@ -25,7 +25,7 @@ type File struct {
 	buf    []byte
 }
 
-// entered is a table in a hash file. If the table has no key, the hash of a row takes its place.
+// entered is a table in a hash file. If the table has no key, the hash of each row is used as the row's key.
 type entered struct {
 	name string
 	Key  []string

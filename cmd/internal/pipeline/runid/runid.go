@@ -25,8 +25,9 @@ func New(t time.Time) string {
 	return string(id[:])
 }
 
-// Later returns id. If the clock has been set back and id is not after last, it returns a new id just after
-// last. Destinations compare run ids to decide whether a row is older than a pass. // Invariant 8
+// Later returns the run id that it gets. If that id does not sort after the id last, because the clock was set back,
+// Later returns a new id just after last. Destinations compare run ids to decide whether a row is older than a pass.
+// Invariant 8
 func Later(id, last string) string {
 	if t := Time(last); id <= last && !t.IsZero() {
 		return New(t.Add(time.Microsecond))
@@ -71,7 +72,7 @@ func After(run string, ids ...string) string {
 	return OfPass(run, last+1)
 }
 
-// Time returns when the run began; zero if id was not made by [New].
+// Time returns when the run began; zero if [New] did not make the id.
 func Time(id string) time.Time {
 	if len(id) != 12 {
 		return time.Time{}
