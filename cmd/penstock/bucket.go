@@ -22,9 +22,9 @@ import (
 // inBucket reports whether a lake's path is in an object store.
 func inBucket(path string) bool { return strings.Contains(path, "://") }
 
-// bucketOptions sets the bucket and its credentials in o. The map has a parser for each option of the URL, and
-// bucketOptions adds parsers for the options that only buckets have. If the configuration has no key for gs:, it reads
-// the file that GOOGLE_APPLICATION_CREDENTIALS names.
+// bucketOptions sets the bucket and its credentials in o. The map readers has a parser for each option of the URL, and
+// bucketOptions adds parsers for the options that only buckets have. For gs: without a key in the configuration,
+// bucketOptions reads the file that GOOGLE_APPLICATION_CREDENTIALS names.
 func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]func(string) error) (err error) {
 	o.Bucket, o.Path = o.Path, ""
 	o.Store.AccessKey, o.Store.SecretKey = d.AccessKey.Reveal(), d.SecretKey.Reveal()
@@ -68,7 +68,7 @@ func checkBucket(ctx context.Context, opener *open.Opener, d config.Destination)
 	}
 	err = l.(*parquet.Lake).Check(ctx)
 	if errors.Is(err, parquet.ErrUnconditional) {
-		err = failure.Hinted(err, "use a store that supports If-None-Match on PUT: most do since 2024; old server versions and Google's S3 API do not. For Google use gs://")
+		err = failure.Hinted(err, "use a store that supports If-None-Match on PUT: most stores have supported it since 2024; old server versions and Google's S3 API do not. For Google use gs://")
 	} else if err != nil {
 		err = failure.Hinted(err, "give the key the rights to list, read, write and delete below the prefix")
 	}
@@ -112,7 +112,7 @@ func (b bucketAsker) Query(ctx context.Context, sql string, each func(arrow.Reco
 	return errors.Join(q.Query(ctx, sql, each), q.Close())
 }
 
-// named() returns the words of a query in lower case, and the words of all views that the query uses.
+// named() returns the words of a query, and the words of the queries of all views that it uses, in lower case.
 func named(sql string, views map[string]string) map[string]bool {
 	words := map[string]bool{}
 	for _, w := range word.FindAllString(sql, -1) {

@@ -70,7 +70,7 @@ func (s *webhookStory) create() string {
 	return ""
 }
 
-// deliver puts n random events into the inbox. An event may stay in the field late. Then it is delivered a second time
+// deliver puts n random events of s.late into the inbox. Some events stay in s.late, so that they are delivered again
 // later.
 func (s *webhookStory) deliver(n int) {
 	for ; n > 0 && len(s.late) > 0; n-- {

@@ -90,8 +90,8 @@ func checkFolder(dir, hint string) error {
 	return nil
 }
 
-// options parses the part after the ? of a destination's URL. The map has a function for each option, which parses and
-// stores the value.
+// options parses the part after the ? of a destination's URL. The map readers has a function for each option; the
+// function parses the option's value and stores it.
 func options(query string, readers map[string]func(string) error) error {
 	values, err := url.ParseQuery(query)
 	if err != nil {

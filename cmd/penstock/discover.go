@@ -96,7 +96,7 @@ type discovery struct {
 }
 
 // pipelines returns the configured pipelines. If the user has named a stream that no pipeline reads from the first
-// source, it adds a pipeline for this stream, without a destination.
+// source, the result also has a pipeline for this stream, without a destination.
 func (d *discovery) pipelines() []config.Pipeline {
 	all := slices.Clone(d.conf.Pipelines)
 	for _, name := range d.flags.streams {

@@ -118,8 +118,8 @@ func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 
 // Three processes of serve and three workers run. In both groups, one clock is right, one is 5 hours ahead, and one is
 // 5 hours behind. Slots run when they are due by the database's clock. Another worker takes over the unit of a frozen
-// worker. When the frozen worker continues, it commits nothing. If a source sends Retry-After, its unit is parked, and
-// is retried at the time that the source requires. The versions of a row are in order, without
+// worker. When the frozen worker continues, it commits nothing. If a source sends Retry-After, its unit is postponed,
+// and is retried at the time that the source requires. The versions of a row are in order, without
 // gaps. Invariants 8, 13, 18
 func TestFleetClocksApart(t *testing.T) {
 	if testing.Short() {

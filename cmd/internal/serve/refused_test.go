@@ -98,8 +98,8 @@ func TestOtherRunEnds(t *testing.T) {
 	})
 }
 
-// If a run cannot begin because of another run, it leaves no record and no notice that it has ended. The daemon calls
-// Await for the other run. A daemon that is stopped meanwhile stops at once. // Invariant 14
+// If a run cannot begin because of another run, it leaves no record, and no notice says that it has ended. The daemon
+// calls Await for the other run. A daemon that is stopped meanwhile stops at once. // Invariant 14
 func TestRefusedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -163,7 +163,7 @@ func TestAdoptedSlotFirst(t *testing.T) {
 	})
 }
 
-// If the run of a waiting slot was interrupted, this slot is next, even if it is not the oldest.
+// If the run of a waiting slot was interrupted, this slot is run next, even if it is not the oldest.
 func TestPickInterrupted(t *testing.T) {
 	all := []state.SlotRecord{{Run: "a"}, {Run: "b", Attempts: 1}, {Run: "c"}}
 	next, _, rest := Plan{CatchUp: CatchUpAll}.pick(slices.Clone(all))

@@ -238,7 +238,7 @@ func (x *execution) record(r state.RunRecord) state.RunRecord {
 }
 
 // unwritten is the retry policy for the record of a run that has ended. Without this record, the run would seem to go
-// on, and no other run of the pipeline could begin. If the daemon stops meanwhile, another process ends the record.
+// on, and no other run of the pipeline could begin. If the daemon stops first, another process completes the record.
 var unwritten = retry.Policy{First: time.Second, Longest: 30 * time.Second}
 
 // write() stores the record of the run and that of its slot in one step. It tries again until it succeeds or ctx ends.

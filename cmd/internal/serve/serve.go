@@ -1,6 +1,6 @@
 // Package serve is the daemon. It runs pipelines on schedule, applies webhook events and serves HTTP. It depends
 // on no driver and reads no configuration file. cmd/penstock makes a [Pipeline] for each configured pipeline, and
-// the handlers: the webhook receiver, the dashboard and the metrics, which are in packages below this one. Start
+// the HTTP handlers: the webhook receiver, the dashboard and the metrics, which are in subpackages of serve. Start
 // with [New], pass the [Daemon] to the handlers, and then call [Daemon.Run].
 package serve
 
@@ -90,8 +90,8 @@ func New(c Config) *Daemon {
 // Hub returns the hub with the current state.
 func (d *Daemon) Hub() *Hub { return d.hub }
 
-// Limits of the wait when a daemon stops: for all of its work, and for HTTP requests. Open commits may use eight
-// seconds of stopGrace. // Invariant 15
+// When a daemon stops, it waits at most stopGrace for all of its work, and at most answerGrace for HTTP requests. Open
+// commits may use eight seconds of stopGrace. // Invariant 15
 const (
 	stopGrace   = 9 * time.Second
 	answerGrace = 2 * time.Second

@@ -12,9 +12,9 @@ import (
 // onTime is how late a run may begin and still count as in time, for example after a restart of the daemon.
 const onTime = time.Minute
 
-// mostMissed is the maximum number of missed slots with a record of their own. One record stands for all earlier
-// slots. There are more missed slots only if the daemon was not running for months, or if the clock was wrong by
-// years. // Invariant 6
+// mostMissed is the maximum number of missed slots that each get a record. All earlier missed slots share one record.
+// There are more missed slots only if the daemon was not running for months, or if the clock was wrong by years.
+// Invariant 6
 const mostMissed = 1000
 
 type slotState struct {
@@ -29,9 +29,9 @@ type due struct {
 	next       time.Time          // when the next slot becomes due; zero: never
 }
 
-// due decides what happens to the slots of a period. The period begins after seen, which is the last slot that was
-// decided before, and ends at now. The decision depends only on the arguments. The caller records the decision in the
-// journal, so that no slot is decided twice.
+// due decides what happens to the slots of a period. The parameter seen is the last slot that an earlier call has
+// decided. The period begins after seen and ends at now. The decision depends only on the arguments. The caller records
+// the decision in the journal, so that no slot is decided twice.
 // Invariant 18
 func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	more, slots := p.Between(seen, now, mostMissed)

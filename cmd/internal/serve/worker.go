@@ -345,7 +345,7 @@ func (w *worker) slotRefused(due, now time.Time, err error) {
 	w.d.observe.Observe(RunLate{Pipeline: w.p.Name, Due: due, At: now, Why: state.OverlapReason(other.Run)})
 }
 
-// otherRun passes the run that err names to awaitOthers, if err says that a run is under way.
+// If err says that a run of another process is under way, otherRun passes that run to awaitOthers.
 func (w *worker) otherRun(err error) {
 	if other, ok := errors.AsType[*state.UnderWay](err); ok && !other.Ended {
 		select {
@@ -433,7 +433,8 @@ func merged(a, b []string) []string {
 	return a
 }
 
-// prepare makes the execution of a run. r is the record of the run's slot, or zero. The caller must hold w.mu.
+// prepare makes the execution of a run. The parameter r is the record of the run's slot; it is the zero record if the
+// run has no slot. The caller must hold w.mu.
 func (w *worker) prepare(o RunRequest, r state.SlotRecord) *execution {
 	x := &execution{worker: w, p: w.p, order: o, slot: r, started: w.d.Now()}
 	x.note("info", pipeline.Event{}, "begun: "+string(o.Trigger))

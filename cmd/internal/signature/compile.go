@@ -95,9 +95,9 @@ func newSource(f From) source {
 	return s
 }
 
-// read returns the value at the place s; "" if there is none. If the place is [Parsed], the value is in the signature
-// header, which the caller has parsed: read returns its second argument. The reason is Malformed if a header has
-// several values, or a value that is too long or not printable.
+// read returns the value at the place s; "" if there is none. If the place is [Parsed], the caller has already parsed
+// the value from the signature header and passes it as the argument parsed, and read returns this argument. The reason
+// is Malformed if a header has several values, or a value that is too long or not printable.
 func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 	switch {
 	case s.from == Parsed:

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Fault is an error in a scheme. Key is the key in the configuration block. Message says what is wrong with its
-// value.
+// Fault is an error in a scheme. Key is the key in the configuration block. Message says what is wrong with the value
+// of that key.
 type Fault struct{ Key, Message string }
 
 // Error returns the key and the message.

@@ -101,8 +101,8 @@ func (l *learner) pairs(header, value string) []Parse {
 	return all
 }
 
-// pairsOf returns one way to parse for each pair of keys: the key of a signature and the key of a time. If another key
-// has "id" in its name, the first such key is that of the id.
+// pairsOf returns one way to parse for each combination of a signature's key and a time's key. If other keys have "id"
+// in their names, the first of them is taken as the key of the id.
 func pairsOf(p Parse, sigs, times, keys []string) []Parse {
 	var all []Parse
 	for _, sig := range sigs {

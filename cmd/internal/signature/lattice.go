@@ -65,8 +65,8 @@ func keyEncodings(a Algorithm) []KeyEncoding {
 	return []KeyEncoding{Text, WhsecBase64, KeyHex, TextWithoutPrefix}
 }
 
-// The function placed() yields s with each possible place of the time and of the id. If the content has no time or no
-// id, its place is removed, and its key in the signature header is ignored.
+// The function placed() yields s with each possible place of the time and of the id. If the content has no time, the
+// place of the time is removed, and the time's key in the signature header is ignored. The same applies to the id.
 func placed(s Scheme, times []Timestamp, ids []From) iter.Seq[Scheme] {
 	withTS, withID := uses(s.Content, TS), uses(s.Content, ID)
 	if !withTS {

@@ -56,9 +56,9 @@ func (f Finding) Timed() bool { return !f.Scheme.Timestamp.From.nowhere() }
 
 // Learn finds the scheme of a sender. It tries a finite set of schemes on the samples that have the signature
 // header. These samples must have at least [MinBodies] different bodies. Schemes with the same signed content and
-// the same signatures are one class. Learn accepts a scheme only if exactly one class verifies all these samples.
-// Then it flips one bit of each signed part, and of the secret, and no altered sample may verify. A match by
-// chance is as improbable as guessing a MAC. The error is [ErrFew], [ErrNone] or [ErrAmbiguous].
+// the same signatures are one class. Learn accepts a scheme only if exactly one class verifies all these samples, and
+// if no sample verifies after Learn has flipped one bit of a signed part or of the secret. A match by chance is as
+// improbable as guessing a MAC. The error is [ErrFew], [ErrNone] or [ErrAmbiguous].
 //
 // Learn takes milliseconds for each sample of usual size. No content of a sample makes it take much longer.
 func Learn(samples []Sample, h Hints) (Finding, error) {
@@ -90,8 +90,8 @@ func Learn(samples []Sample, h Hints) (Finding, error) {
 	return f, nil
 }
 
-// learner is one call of Learn. Its first sample is the one with the smallest body. That sample rules out nearly
-// all candidates, so it should be fast to check.
+// learner has the state of one call of Learn. Its first sample is the sample with the smallest body. The first sample
+// rules out nearly all candidates, so it should be fast to check.
 type learner struct {
 	Hints
 	headers []string // canonical names of the headers that may have the signature

@@ -183,7 +183,8 @@ func TestLearnIgnoresOtherKeys(t *testing.T) {
 	require.Equal(t, []string{"env", "v0"}, got.Scheme.Parse.Ignore)
 }
 
-// Each event has another id. The id of an account is the same in all events, so Learn does not take it as the event id.
+// Each event has a different id. The id of the account is the same in all events, so Learn does not take it as the
+// event id.
 func TestLearnPicksADistinctID(t *testing.T) {
 	f := families()[12]
 	require.Equal(t, "plain hex", f.name)

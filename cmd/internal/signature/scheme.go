@@ -127,7 +127,7 @@ const (
 	Base64URL Encoding = "base64url" // not padded
 )
 
-// KeyEncoding says how the bytes of a key are encoded in its text.
+// KeyEncoding says how the bytes of a key are encoded as text.
 type KeyEncoding string
 
 // The encodings of keys.
@@ -162,9 +162,9 @@ func KeyEncodings() []KeyEncoding {
 // Presets returns the names that [Preset] accepts.
 func Presets() []string { return []string{"stripe", "hex", "base64", "standard", "slack"} }
 
-// Preset returns a scheme with this name, for signatures in this header. It returns false if there is no such preset.
-// Other senders use these schemes, and the platform may use one of them too. In all presets except standard, the event
-// id is at /id of the body, as in the platform's events.
+// Preset returns the scheme with the given name, for signatures in the given header. It returns false if there is no
+// such preset. Other senders use these schemes, and the platform may use one of them too. In all presets except
+// standard, the event id is at /id of the body, as in the platform's events.
 func Preset(name, header string) (Scheme, bool) {
 	s := Scheme{Name: name, Header: header, EventID: FromJSON("/id"), Content: []Token{{Kind: Body}}}
 	switch name {

@@ -9,7 +9,7 @@ import (
 // Kind is the kind of a [Token].
 type Kind string
 
-// The kinds. Some have an argument in the fields Text or Of of [Token].
+// The kinds. Some have an argument, in the field [Token.Text] or [Token.Of].
 const (
 	Fixed     Kind = "literal" // the text in Text
 	Body      Kind = "body"    // the raw bytes

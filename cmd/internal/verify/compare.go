@@ -41,8 +41,8 @@ type version struct {
 	synced int64
 }
 
-// compare compares the rows of one table with the hash file. If they are too many for memory, it compares them in
-// several parts. // Invariant 6
+// compare compares the rows of one table with the hash file. If there are too many rows for memory, it compares them
+// in several parts. // Invariant 6
 func (v *verifier) compare(ctx context.Context, d load.Destination, have schemas.Table, b *rowhash.File, out *Result) error {
 	c := &comparison{File: b, have: have, key: have.Key, at: b.Find(have.Name), parts: 1, out: out, most: v.options.Keys}
 	c.extras = have.Mode != schemas.Append

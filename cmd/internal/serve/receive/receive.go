@@ -46,10 +46,10 @@ type Options struct {
 	Inbox    Inbox
 	Observe  func(serve.WebhookSeen)                      // called after each delivery; must not block
 	Received func(source string)                          // called when an event of a source, new or repeated, is in the inbox; must not block
-	Hinted   func(source string)                          // called for each delivery that is captured, and for each whose signature is not valid; must not block
+	Hinted   func(source string)                          // called for each delivery that is captured, and for each delivery whose signature is not valid; must not block
 	Signed   func(source string, header http.Header) bool // reports whether a delivery has the header in which the source sends its signature; nil: always true
 	Log      *slog.Logger
-	Budget   int64 // bytes of bodies in memory; 0: 64 MiB
+	Budget   int64 // maximum total size of the bodies in memory, in bytes; 0: 64 MiB
 
 	// Now is the clock for signatures and events, see [state.Store]. If Now is nil, the handler uses time.Now.
 	Now func() time.Time
@@ -222,7 +222,7 @@ func (h *Handler) capture(r *http.Request, name string, now time.Time, d signatu
 	return answer{status: http.StatusOK, verdict: captured}
 }
 
-// unkept returns the response after which the sender tries again later.
+// unkept returns the response to a delivery that could not be stored. It makes the sender try again later.
 func unkept(err error) answer {
 	if errors.Is(err, state.ErrInboxFull) {
 		return answer{status: http.StatusServiceUnavailable, verdict: full, err: err}

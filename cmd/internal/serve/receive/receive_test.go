@@ -341,7 +341,7 @@ func TestLearning(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.Equal(t, 200, r.send(t, "learning", []byte(body), header).status)
-	require.Equal(t, 1, r.verdicts()["learning duplicate"], "an adopted delivery is a duplicate")
+	require.Equal(t, 1, r.verdicts()["learning duplicate"], "a repetition of an adopted delivery is a duplicate")
 }
 
 // Hinted is called for each unverified or forged delivery to a known source, and not for other requests.
@@ -376,7 +376,7 @@ func TestLearningIsBounded(t *testing.T) {
 	}
 	kept, err := r.inbox.Captures(t.Context(), "learning")
 	require.NoError(t, err)
-	require.Len(t, kept, 20, "one address gets at most 20 deliveries")
+	require.Len(t, kept, 20, "at most 20 deliveries from one address are kept")
 	require.Equal(t, "119", string(kept[19].Body))
 }
 

@@ -23,7 +23,7 @@ import (
 type Schedule struct {
 	text    string
 	zone    *time.Location
-	spec    *cron.SpecSchedule // the cron expression; it gets times of day in zone as if they were UTC
+	spec    *cron.SpecSchedule // the cron expression; times of day in zone are passed to it as if they were UTC
 	every   time.Duration      // the period of @every; spec is then nil
 	repeats bool               // a time of day that occurs twice is due both times
 }
@@ -156,7 +156,7 @@ func shiftAt(t time.Time) time.Duration {
 func (s Schedule) in(sp span, t time.Time) time.Time {
 	change := sp.shift - sp.before
 	if change > 0 && t.Before(sp.start) {
-		// The slots in the skipped time and a slot right at its end are one slot.
+		// All slots in the skipped time, and a slot right at the end of that time, count as one slot.
 		if skipped := s.wall(sp.start, sp.before, -time.Second); !skipped.IsZero() && !skipped.After(wallOf(sp.start, sp.shift)) {
 			return sp.start
 		}
@@ -193,8 +193,8 @@ func (s Schedule) wall(t time.Time, shift, offset time.Duration) time.Time {
 func wallOf(t time.Time, shift time.Duration) time.Time { return t.UTC().Add(shift) }
 
 // Jitter returns the delay between a slot and its run. The delay is shorter than limit. It keeps pipelines with the
-// same schedule from starting at the same time. A name and a slot always have the same delay, so a restart neither
-// repeats a run nor moves it.
+// same schedule from starting at the same time. The same name and slot always give the same delay, so a restart
+// neither repeats a run nor moves it.
 func Jitter(name string, slot time.Time, limit time.Duration) time.Duration {
 	if limit < time.Second {
 		return 0

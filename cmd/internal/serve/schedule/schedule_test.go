@@ -233,7 +233,7 @@ func TestBetween(t *testing.T) {
 		}
 	})
 	before, slots := s.Between(from, from.AddDate(50, 0, 0), 1000)
-	require.Len(t, slots, 1000, "the limit also applies to fifty years")
+	require.Len(t, slots, 1000, "the limit also applies to a range of fifty years")
 	require.True(t, slots[999].Equal(from.AddDate(50, 0, 0)))
 	require.Greater(t, before.Count, 100_000)
 }

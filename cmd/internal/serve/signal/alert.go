@@ -47,8 +47,8 @@ type condition struct {
 // troubles are the problems of a topic, by stream and destination. The key "" is the run itself.
 type troubles map[string]condition
 
-// driftLasts is how long an alert about drift lasts. Only one run reports a drift, because the next run compares
-// with that run's data. So no later run shows that the drift is over.
+// driftLasts is how long an alert about drift lasts. A run compares its data with the data of the run before. So only
+// one run reports a drift, and no later run shows that the drift is over.
 const driftLasts = 24 * time.Hour
 
 func (ts troubles) signature() string {

@@ -101,7 +101,7 @@ func runFailure(n serve.RunEnded) error {
 	return nil
 }
 
-// streamEnded raises and clears the alerts about a stream. If the stream was parked or stopped, the alert about
+// streamEnded raises and clears the alerts about a stream. If the stream was postponed or stopped, the alert about
 // an earlier failure stays, because the report does not show whether the failure is over.
 func (a *Alerts) streamEnded(name string, s pipeline.StreamReport) {
 	item := s.Stream

@@ -16,7 +16,7 @@ import (
 
 // Alerts sends messages about problems that need a person: when a problem begins, changes or is over. Problems that
 // begin within the digest time share one message. Each target gets at most one message about a topic per quiet time. If
-// a problem ends while a target cannot be reached, the target gets no message about it.
+// a problem begins and ends while a target cannot be reached, the target gets no message about the problem.
 //
 // Alerts stores the current problems, and for each target the last message about each topic, so that a restart
 // does not repeat messages. Observe never waits for a target. Alerts is safe for concurrent use.
@@ -189,8 +189,8 @@ func (a *Alerts) dispatch(send func(delivery)) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// news returns the topics that have changed since the last message to the target. Other topics may still have to wait
-// for the end of their quiet time. news also returns how long it takes until the first of them may be sent.
+// news returns the topics that have changed since the last message to the target, without those whose quiet time is
+// not over. Its second result is the time until the first quiet time of these omitted topics ends.
 func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next time.Duration) {
 	next = idle
 	look := func(tp topic) {

@@ -30,7 +30,7 @@ func TestAlertsGrant(t *testing.T) {
 		see(lost)
 		require.Regexp(t, `^slack: source main: grant\n  v2: the answer to the renewal at .* was lost; run 'penstock login main v2' to sign in$`, d.after(time.Hour)[0])
 		see(lost)
-		require.Empty(t, d.after(time.Hour), "it is reported once")
+		require.Empty(t, d.after(time.Hour), "the lost answer is reported once")
 		see(healthy)
 		require.Equal(t, []string{"slack: source main: grant (resolved)"}, d.after(time.Hour))
 
@@ -42,7 +42,7 @@ func TestAlertsGrant(t *testing.T) {
 		require.Len(t, d.after(time.Hour), 1)
 
 		see(func(g *serve.Grant) { g.NoRefresh = true; g.Expires = time.Now().Add(48 * time.Hour) })
-		require.Empty(t, d.after(time.Hour), "it ends the day after tomorrow")
+		require.Empty(t, d.after(time.Hour), "a sign-in that ends only the day after tomorrow raises no alert")
 		see(func(g *serve.Grant) { g.NoRefresh = true })
 		require.Regexp(t, `the sign-in ends at .* and cannot be renewed`, d.after(time.Hour)[0])
 		d.Observe(serve.GrantsSeen{At: time.Now(), Unread: []string{"main"}})

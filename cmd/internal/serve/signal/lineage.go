@@ -127,8 +127,8 @@ func (l *Lineage) event(kind, name, run string, at time.Time) runEvent {
 	}
 }
 
-// ended returns the event for the end of a run. It lists the streams that were read completely, even if the run
-// is partial.
+// ended returns the event for the end of a run. The event lists only the streams that were read completely. A partial
+// run may have such streams too.
 func (l *Lineage) ended(n serve.RunEnded) runEvent {
 	kind, why := lineageOutcome(n)
 	e := l.event(kind, n.Pipeline, n.Run, n.At)

@@ -49,7 +49,7 @@ type Units struct {
 	Oldest                  time.Duration // time since the run of the oldest waiting unit began; 0 if none waits
 }
 
-// Slots are the slots of this process for a queue of units.
+// Slots counts the worker slots of this process for one queue of units.
 type Slots struct {
 	Queue     string
 	All, Used int

@@ -42,9 +42,10 @@ func inert(r rune) rune {
 
 var address = regexp.MustCompile(`[\p{L}\p{N}_-]+(\.[\p{L}\p{N}_-]+)+`)
 
-// isAddress reports whether a chat service may turn a name into a link. It may do so if the name, or its beginning,
-// ends in a public suffix (as in evil.com and evil.com.crm), or if it begins with "www.". It also returns true for
-// names with characters outside ASCII. It returns false for names of streams such as crm.leads.
+// isAddress reports whether a chat service may turn a name into a link. A service may do so if the name, or the
+// beginning of the name, ends in a public suffix (as in evil.com and evil.com.crm), or if the name begins with "www.".
+// isAddress also returns true for names with characters outside ASCII. It returns false for names of streams such as
+// crm.leads.
 func isAddress(name string) bool {
 	name = strings.ToLower(name)
 	if strings.HasPrefix(name, "www.") || strings.ContainsFunc(name, func(r rune) bool { return r > unicode.MaxASCII }) {
