@@ -110,7 +110,7 @@ func SourceRemedy(e *wire.Error, stream string) string {
 		return fmt.Sprintf("the response is a web page; if the module exists, its path differs: override it under streams: %s", stream)
 	case wire.Transient:
 		if e.Status == 500 || e.Status == 400 || e.Status/100 == 2 {
-			return fmt.Sprintf("run again later; if the error persists, one bad record may break the response: with a page size (pagination: {size: …} under streams: %s) it can be skipped", stream)
+			return fmt.Sprintf("run again later; if the error persists, one bad record may break the response: with a page size (pagination: {size: …} under streams: %s) the next run can skip that record", stream)
 		}
 		if e.Status == 0 {
 			return "cannot reach the source, or the connection broke; check base_url and the network, then run again; committed data is safe"

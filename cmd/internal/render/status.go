@@ -54,7 +54,8 @@ func Status(w io.Writer, t Answer, now time.Time) {
 	}
 }
 
-// ageOf formats how long ago the time at was, in its largest unit, as in "5m". It returns "" if at is not a time.
+// ageOf formats the time that has passed since at, in its largest unit, as in "5m". It returns "" if the value of at
+// is not a time.
 func ageOf(at any, now time.Time) string {
 	t, ok := at.(time.Time)
 	if !ok {

@@ -33,7 +33,7 @@ type Run struct {
 	Parts          []Part
 }
 
-// Part is a row in the table of runs of one destination. It describes what one run did for one source.
+// Part is a row of the table of runs in one destination. It describes what one run did for one source.
 type Part struct {
 	Destination    string
 	Source         string // "" if the pipeline has only one

@@ -40,8 +40,8 @@ func (f *Feed) Last() uint64 {
 }
 
 // After returns the updates with a number above n, and the number of the last one. If some of these updates are no
-// longer stored, lost is true, and the reader must load everything again. If there is no such update yet, After returns
-// a channel, which the next Publish closes.
+// longer stored, the result lost is true, and the reader must load everything again. If there is no update above n yet,
+// After returns a channel, which the next Publish closes.
 func (f *Feed) After(n uint64) (notes []Update, last uint64, lost bool, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

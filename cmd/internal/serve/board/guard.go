@@ -28,7 +28,7 @@ func secure(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// queuePolicy also allows the pages of the queue, which are not ours, to set styles from their scripts.
+// queuePolicy also allows the pages of the queue, which come from River UI, to set styles from their scripts.
 const queuePolicy = "default-src 'none'; style-src 'self' 'unsafe-inline'; script-src 'self'; img-src 'self' data:; font-src 'self'; " +
 	"connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
@@ -68,7 +68,7 @@ func (b *Board) seen(next http.Handler) http.Handler {
 }
 
 // visitor returns the identity of the sender of a request. If the request has a bearer token, the second result is
-// true. Such a request needs no CSRF mark, because no other site can make a browser send a bearer token.
+// true. Such a request needs no CSRF token, because no other site can make a browser send a bearer token.
 func (b *Board) visitor(r *http.Request) (identity access.Identity, program bool, err error) {
 	if b.Access.Open() {
 		identity, err = b.Access.Local(r)
@@ -102,8 +102,8 @@ func (b *Board) allowed(r *http.Request) bool {
 func changes(r *http.Request) bool { return r.Method != http.MethodGet && r.Method != http.MethodHead }
 
 // The method vouched() reports whether a request that changes something comes from a page of the board. The forms of
-// these pages have a CSRF mark that no other site can read. If no token is configured, vouched also accepts requests of
-// programs to the API.
+// these pages have a CSRF token that no other site can read. If no access token is configured, vouched also accepts
+// requests of programs to the API.
 func (b *Board) vouched(r *http.Request) bool {
 	if b.sessions.marked(r) {
 		return true

@@ -282,7 +282,7 @@ func TestOnlyOwnPages(t *testing.T) {
 			for _, m := range []string{"", "mark=", "mark=x", "mark=" + other} {
 				require.Equal(t, 403, s.do(t, "POST", path, m, "Cookie", cookies, "Content-Type", form).StatusCode, "%s %s", path, m)
 			}
-			require.Equal(t, 403, s.do(t, "POST", "/api/v1"+path, "", "Cookie", cookies).StatusCode, "a cookie without the CSRF mark")
+			require.Equal(t, 403, s.do(t, "POST", "/api/v1"+path, "", "Cookie", cookies).StatusCode, "a cookie without the CSRF token")
 			require.NotEqual(t, 303, s.do(t, "GET", path, "", "Cookie", cookies).StatusCode, "GET %s", path)
 			require.Contains(t, []int{404, 405}, s.do(t, "GET", path, "", "Cookie", cookies).StatusCode)
 		}

@@ -24,7 +24,7 @@ type page struct {
 	Title, Nav string
 	Here       string
 	Mark       string
-	Actions    string // the CSRF mark for forms that change something; "" for visitors who may only read
+	Actions    string // the CSRF token for forms that change something; "" for visitors who may only read
 	Said       string // message of the action that has led to this page
 	Fault      string
 	Version    string

@@ -20,7 +20,7 @@ const (
 )
 
 // Names of cookies. A visitor who has signed in has the session cookie. Other visitors have the form cookie,
-// which identifies their browser. The CSRF mark of a form is valid only for the browser that has the same cookie.
+// which identifies their browser. The CSRF token of a form is valid only for the browser that has the same cookie.
 const (
 	sessionCookie = "penstock_session"
 	formCookie    = "penstock_form"
@@ -122,7 +122,7 @@ func cookie(r *http.Request, name, value string, site http.SameSite) *http.Cooki
 	return &http.Cookie{Name: cookieName(r, name), Value: value, Path: "/", HttpOnly: true, Secure: access.Encrypted(r), SameSite: site}
 }
 
-// mark returns a CSRF mark for this browser. It may set a cookie, so it must be called before the body is
+// mark returns a CSRF token for this browser. It may set a cookie, so it must be called before the body is
 // written.
 func (s *sessions) mark(w http.ResponseWriter, r *http.Request) string {
 	if id := holder(r); id != "" {

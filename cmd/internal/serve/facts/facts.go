@@ -129,7 +129,7 @@ func (f *Facts) follow(ctx context.Context, h *serve.Hub) {
 }
 
 // lookAgain reads all destinations now, and again every lookEvery. After each run it also reads the destinations
-// of the run's pipeline. All are read concurrently, so a busy destination does not delay the others.
+// of the run's pipeline. It reads the destinations concurrently, so a busy destination does not delay the others.
 func (f *Facts) lookAgain(ctx context.Context) {
 	t := time.NewTicker(lookEvery)
 	defer t.Stop()

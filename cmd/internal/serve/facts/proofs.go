@@ -118,7 +118,7 @@ type proofs struct {
 	omitted bool // there are too many passes to keep them in memory; they are read from the destination on request
 }
 
-// addOpen adds the streams that a run did not complete. p is nil for a run whose passes are not in memory.
+// addOpen adds the streams that a run did not complete. The receiver p is nil if the run's passes are not in memory.
 func (p *proofs) addOpen(b *snapshot, r row) {
 	if p == nil {
 		return
