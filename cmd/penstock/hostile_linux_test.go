@@ -112,7 +112,7 @@ func TestHostileAnswersTakeBoundedMemory(t *testing.T) {
 				return "[" + joined(4, `{"id":%d,"a":[`+strings.Repeat(`"",`, 900_000-1)+`""]}`) + "]"
 			},
 			"SELECT count(*), sum(len(a))::BIGINT FROM h_x", "4,3600000"},
-		"800,000 groups of one record": {
+		"800,000 groups with one record each": {
 			func() string { return `{"data":{` + joined(800_000, `"g%d":[{"id":%[1]d}]`) + "}}" },
 			"SELECT count(*), count(DISTINCT id), count(DISTINCT _context__key) FROM h_x", "800000,800000,800000"},
 	} {

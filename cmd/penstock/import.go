@@ -61,9 +61,9 @@ are reported and kept.`,
 		ValidArgs: slices.Sorted(maps.Keys(descriptions)),
 		RunE:      func(_ *cobra.Command, args []string) error { return importFile(a, args[0], args[1], f) },
 	}
-	cmd.Flags().StringVarP(&f.output, "output", "o", "", "merge into this `file` instead of printing")
-	cmd.Flags().BoolVar(&f.write, "write", false, "merge into the configuration")
-	cmd.Flags().StringVar(&f.base, "base-url", "", "`URL` of the API; overrides the description")
+	cmd.Flags().StringVarP(&f.output, "output", "o", "", "merge the streams into this `file` instead of printing them")
+	cmd.Flags().BoolVar(&f.write, "write", false, "merge the streams into the configuration")
+	cmd.Flags().StringVar(&f.base, "base-url", "", "`URL` of the API; overrides the URL in the description")
 	cmd.Flags().StringVar(&f.surface, "surface", "", "`surface` of the platform that the document describes: app or v2")
 	cmd.Flags().StringVar(&f.module, "module", "", "`module` of new streams (default: made from the title)")
 	cmd.Flags().StringSliceVar(&f.only, "only", nil, "only streams that match a `pattern`, such as crm.*")

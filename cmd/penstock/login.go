@@ -73,7 +73,7 @@ other tokens of the user.`,
 		},
 	}
 	cmd.Flags().BoolVar(&f.noBrowser, "no-browser", false, "only print the address, to be opened in a browser on this machine")
-	cmd.Flags().BoolVar(&f.paste, "paste", false, "read the address of the last page of the sign-in, from a browser on another machine")
+	cmd.Flags().BoolVar(&f.paste, "paste", false, "sign in with a browser on another machine, and paste the address of the last page that it shows")
 	cmd.Flags().BoolVar(&f.device, "device", false, "show a code to enter in a browser on another machine")
 	cmd.Flags().BoolVar(&f.status, "status", false, "print the stored sign-ins, and do not sign in")
 	return cmd

@@ -34,8 +34,8 @@ func replaceFile(name string, data []byte) error {
 }
 
 // replaceWith calls write() with a temporary file in the same folder as the named file. When the temporary file is
-// complete, it replaces the named file, and gets its mode. If the named file does not exist yet, the temporary file
-// gets the given mode.
+// complete, it gets the mode of the named file, and replaces the named file. If the named file does not exist yet, the
+// temporary file gets the given mode.
 func replaceWith(name string, mode fs.FileMode, write func(io.Writer) error) error {
 	if info, err := os.Lstat(name); err == nil && info.Mode().IsRegular() {
 		mode = info.Mode().Perm()

@@ -72,7 +72,7 @@ func printStart(ctx context.Context, a *app, c *config.Config, src config.Source
 		return err
 	}
 	if len(streams) != 1 {
-		return failure.Usage("`penstock streams` lists them", "%q is %d streams; name one", name, len(streams))
+		return failure.Usage("`penstock streams` lists them", "%q matches %d streams; name one of them", name, len(streams))
 	}
 	k, err := knowledge.Of(ctx, &a.open, c, streams[0].Name)
 	if err != nil {

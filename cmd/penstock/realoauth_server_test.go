@@ -425,8 +425,7 @@ func (h *home) tokens(t *testing.T) string {
 	return files[0]
 }
 
-// settle waits until runs may send requests again: the last run has stored a pause, which takes less than five
-// seconds.
+// settle waits until runs may send requests again: the last run has stored a pause of less than five seconds.
 func (h *home) settle() { time.Sleep(5 * time.Second) }
 
 // decision is what a person does on the server's pages: accept or deny.
@@ -442,7 +441,7 @@ type person struct {
 	t      *testing.T
 	issuer string
 	client *http.Client
-	fields map[string]string // by name of a form's field, what the person types
+	fields map[string]string // what the person types into a form, by the name of the field
 }
 
 func newPerson(t *testing.T, issuer string) *person {

@@ -347,7 +347,7 @@ func metricsPage(t *testing.T) string {
 	require.Greater(t, len(rows), 25)
 	slices.SortFunc(rows, func(a, b []string) int { return cmp.Compare(a[0], b[0]) })
 	b := &strings.Builder{}
-	b.WriteString("# Metrics\n\n`penstock serve` has these metrics at `GET /metrics`, in the format of Prometheus. `penstock worker` has those of units, of its slots, and of requests to sources. `penstock_build_info` has the version. Metrics of the Go runtime and of the process are there too.\n\n")
+	b.WriteString("# Metrics\n\n`penstock serve` has these metrics at `GET /metrics`, in the format of Prometheus. `penstock worker` has the metrics of units, of its slots, and of requests to sources. `penstock_build_info` has the version. Metrics of the Go runtime and of the process are there too.\n\n")
 	writeTable(b, []string{"metric", "kind", "labels", "meaning"}, rows)
 	return b.String()
 }

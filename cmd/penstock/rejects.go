@@ -46,7 +46,7 @@ type rejectCount struct {
 	Records  int64  `json:"records"`  // rejected records, which are not in the table
 	Values   int64  `json:"values"`   // rejected values of records that are in the table
 	Accepted int64  `json:"accepted"` // how many of these records and values a user has accepted as lost
-	Resolved int64  `json:"resolved"` // rejects that a later run has stored; the other fields do not count them
+	Resolved int64  `json:"resolved"` // records and values that a later run has stored in a table; the other fields do not count them
 }
 
 func countRejects(ctx context.Context, a *app, d *open.Reader) error {
@@ -124,7 +124,7 @@ func rejectsListCmd(a *app) *cobra.Command {
 	}
 	addDestinationFlag(cmd, &to)
 	cmd.Flags().StringVar(&stream, "stream", "", "only rejects of this `stream`; * matches any text")
-	cmd.Flags().BoolVar(&all, "all", false, "also rejects that a later retry has stored")
+	cmd.Flags().BoolVar(&all, "all", false, "also list rejects that were stored in a table later")
 	return cmd
 }
 

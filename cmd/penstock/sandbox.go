@@ -77,7 +77,7 @@ extract/sandbox/webhook_flood.go.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.listen, "listen", sandboxListen, "`address` to listen on; port 0 picks a free one")
 	fl.Uint64Var(&o.Seed, "seed", 1, "`seed` of all data")
-	fl.IntVar(&o.Scale, "scale", 1, "`factor` for the lists that grow with a business")
+	fl.IntVar(&o.Scale, "scale", 1, "`factor` for the length of the lists that grow with a business")
 	fl.IntVar(&o.Contacts, "contacts", 0, "serve `N` contacts that are rendered in advance, instead of those of the seed, for measurements")
 	fl.StringVar(&o.Plan, "plan", "pro", "`plan` of the versioned surface: free, pro, business or agency")
 	fl.IntVar(&o.Rate, "rate", 0, "limit of `requests` per second on the versioned surface, instead of the plan's")

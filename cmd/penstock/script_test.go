@@ -200,8 +200,8 @@ func scriptAwaits(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s: no %s", strings.Join(args[1:], " "), args[0])
 }
 
-// scriptStats checks how many requests the sandbox has received, all or only those outside of the read list. Example:
-// stats outside 0.
+// scriptStats checks how many requests the sandbox has received: all requests, or only requests that are not on the
+// read list. Examples: stats requests 3, and stats outside 0.
 func scriptStats(ts *testscript.TestScript, neg bool, args []string) {
 	s := ts.Value(platformKey{}).(*sandbox.Server).Stats()
 	got := map[string]int{"outside": s.OutsideSum, "requests": s.Requests}[args[0]]
@@ -269,8 +269,8 @@ func scriptTokens(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// browse acts as a browser whose user allows every request. It writes the address to the file "asked", and follows the
-// redirects.
+// browse acts as a browser whose user allows every request. It writes the address that it opens to the file "asked",
+// and follows the redirects.
 func browse() {
 	address := os.Args[1]
 	err := os.WriteFile(filepath.Join(os.Getenv("WORK"), "asked"), []byte(address), 0o600)

@@ -256,7 +256,7 @@ func (g *gossip) search(t *testing.T, where string, text []byte) {
 	}
 }
 
-// upset removes the previous fault and injects a fault, one of those that troubles() returns.
+// upset removes the previous fault and injects the given fault, which troubles() has returned.
 func (g *gossip) upset(t *testing.T, platform *sandbox.Server, trouble string) {
 	t.Helper()
 	g.mu.Lock()

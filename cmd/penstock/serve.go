@@ -23,7 +23,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// defaultSlots is how many sources a process reads at once.
+// defaultSlots is how many sources a process reads at once by default.
 const defaultSlots = 8
 
 func serveCmd(a *app) *cobra.Command {

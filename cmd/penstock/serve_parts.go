@@ -97,7 +97,8 @@ func (p *parts) mount(ctx context.Context, d *serve.Daemon, c *config.Config) er
 	return p.webhooks.Mount(ctx, d, c)
 }
 
-// run starts the background work of the parts, which ends when the context ends. The returned function waits for that.
+// run starts the background work of the parts. This work ends when the context ends. The returned function waits until
+// the work has ended.
 func (p *parts) run(ctx context.Context) (wait func()) {
 	waits := []func(){p.signals.Run(ctx), p.dashboard.Run(ctx), p.webhooks.Run(ctx), p.units.Start(ctx)}
 	return func() {

@@ -80,7 +80,7 @@ func appendRow(path string, fields map[string]string) error {
 	}
 	header, err := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(text, []byte("\uFEFF")))).Read()
 	if err != nil {
-		return errors.New("missing a first line with field names")
+		return errors.New("the first line must have the names of the fields")
 	}
 	row := make([]string, len(header))
 	for i, name := range header {
