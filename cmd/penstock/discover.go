@@ -57,7 +57,7 @@ Exit codes: 0 every probed stream was learned, 75 some were not.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.BoolVar(&f.all, "all", false, "probe also streams with stored conventions")
+	fl.BoolVar(&f.all, "all", false, "also probe streams with stored conventions")
 	fl.IntVar(&f.requests, "requests", 0, "total `budget` of requests for all streams; 0 means as many as needed")
 	return cmd
 }

@@ -145,7 +145,7 @@ func engineType(t *testing.T, typ string) string {
 		"bigint": "BIGINT", "boolean": "BOOLEAN", "double precision": "DOUBLE", "text": "VARCHAR", "date": "DATE",
 		"timestamp with time zone": "TIMESTAMPTZ", "json": "JSON", "jsonb": "JSON",
 	}[typ]
-	require.True(t, ok, "no type of the engine for %s", typ)
+	require.True(t, ok, "DuckDB's name of the Postgres type %s is not known", typ)
 	return to
 }
 

@@ -53,8 +53,8 @@ var family = []struct{ root, child string }{
 	{"crm_lead_board", ""},
 }
 
-// broken returns a statement that counts the rows that show that half of a commit is missing: rows with a repeated key,
-// and child rows whose parent row has another version.
+// broken returns a statement that counts the rows of half-visible commits: rows with a repeated key, and child rows
+// whose parent row has another version.
 func broken(root, child string) string {
 	keys := fmt.Sprintf("SELECT count(*) - count(DISTINCT id) FROM %s", root)
 	if child == "" {

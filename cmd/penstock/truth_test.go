@@ -115,7 +115,7 @@ func (w *warehouse) columns(t *testing.T, table string) []column {
 			continue
 		}
 		s := w.sources[[2]string{table, c.name}]
-		require.NotEmpty(t, s.pointer, "%s.%s: _penstock_schema knows no source", table, c.name)
+		require.NotEmpty(t, s.pointer, "%s.%s: _penstock_schema does not name the column's source field", table, c.name)
 		c.pointer = s.pointer
 		if s.typ == "json" {
 			c.typ = "JSON"
@@ -139,7 +139,7 @@ func (c column) cast() string {
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// rows returns the rows of a table that are not deleted, and for each row the value of an SQL expression.
+// rows returns the rows of a table that are not deleted, and for each row the value of the SQL expression key.
 func (w *warehouse) rows(t *testing.T, table, key string) ([]facts, []string) {
 	t.Helper()
 	cs := w.columns(t, table)
@@ -173,7 +173,7 @@ func (w *warehouse) rows(t *testing.T, table, key string) ([]facts, []string) {
 	return all, keys
 }
 
-// stored() returns a cell in the form that facts needs: equal values are equal strings.
+// stored() returns the text that [facts] has for a stored cell: equal values have equal texts.
 func (c column) stored(t *testing.T, v string) string {
 	t.Helper()
 	switch {
@@ -205,7 +205,7 @@ func (c column) stored(t *testing.T, v string) string {
 	return strings.ToLower(c.typ) + " " + v
 }
 
-// wanted() returns the text that facts should have for a value of the source in a column like c.
+// wanted() returns the text that [facts] should have if the column c stores the value v of the source.
 func (c column) wanted(t *testing.T, v any, raw string) string {
 	t.Helper()
 	if c.typ == "JSON" {

@@ -102,7 +102,7 @@ func runUnchanged(t *testing.T, p *platform, c *pgx.Conn) serverWork {
 	return measureServer(t, c, func() { runAll(t, p) })
 }
 
-// unchangedFigures measures what a run over all streams without a change does in Postgres.
+// unchangedFigures measures what a run over all streams does in Postgres if nothing has changed.
 func unchangedFigures(t *testing.T) []figure {
 	p, c := newUnchanged(t)
 	bounded := func(what string, bound float64) figure {

@@ -183,7 +183,7 @@ func unlearned(s config.Source, f signature.Finding, captures []state.Event, why
 		for _, o := range f.Others {
 			all = append(all, indented("scheme:\n"+indented(o.YAML())))
 		}
-		return failure.Hinted(err, "find out which one the platform uses, and put it into the configuration:\n"+strings.Join(all, "  or\n"))
+		return failure.Hinted(err, "find out which of these schemes the platform uses, and put it into the configuration:\n"+strings.Join(all, "  or\n"))
 	case f.Partial >= signature.MinBodies:
 		var numbers []string
 		for _, i := range f.Failing {

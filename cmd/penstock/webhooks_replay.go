@@ -57,7 +57,7 @@ func replayEvents(ctx context.Context, a *app, k eventFilter, args []string) err
 	}
 	b, err := a.open.State(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {
-		return failure.Hinted(err, "`penstock serve` has the inbox; replay on its webhooks page, or stop it first")
+		return failure.Hinted(err, "`penstock serve` has the inbox open; replay the events on its webhooks page, or stop `penstock serve` first")
 	}
 	if err != nil {
 		return fmt.Errorf("replay: %w", err)
