@@ -57,7 +57,7 @@ type pending[K comparable] struct {
 	err error
 }
 
-// take returns the answer to k. While it waits, it requests further answers in advance whenever one arrives.
+// take returns the answer to k. While it waits, it requests further answers in advance whenever an answer arrives.
 func (q *ahead[K]) take(ctx context.Context, k K) (*answer, error) {
 	for len(q.queue) > 0 && q.queue[0].key != k {
 		q.drop(0)
@@ -160,7 +160,7 @@ func (q *ahead[K]) start(ctx context.Context, k K) {
 	q.queue = append(q.queue, q.request(ctx, k, len(q.queue) == 0, q.fetch))
 }
 
-// fetcher sends a request. Before the body of the answer takes more memory, it calls take() with the new size.
+// fetcher sends a request. It calls take() with the new size before the body of the answer takes more memory.
 type fetcher[K comparable] func(ctx context.Context, k K, take func(size int64) bool) (*answer, error)
 
 func (q *ahead[K]) request(ctx context.Context, k K, needed bool, fetch fetcher[K]) *pending[K] {

@@ -98,7 +98,7 @@ type Filter struct {
 // [Client.Negotiate] may find the new format.
 var ErrShape = errors.New("the endpoint's answers changed shape")
 
-// Fits reports whether c describes the request that s makes now and is complete enough to use.
+// Fits reports whether c describes the request that s makes now, and has enough facts to be used.
 func (c Convention) Fits(s schemas.Stream) bool {
 	return c.Of == fingerprint(s) && !c.Open && (c.Thorough || !s.Incremental.Auto)
 }

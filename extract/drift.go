@@ -13,7 +13,7 @@ type drift struct {
 	Drift
 	total   int64
 	fullest int
-	short   int  // pages that are not full and may be the end: 2 after pages of 10, 7 and 0 records. If records follow, they are added to Uneven
+	short   int  // pages that are not full and may be the end: 2 after pages of 10, 7 and 0 records. If records follow, these pages are added to Uneven
 	blank   int  // how many of the pages in short are empty
 	counted bool // a page was requested by number or offset
 	newest  time.Time

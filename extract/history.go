@@ -30,8 +30,8 @@ func historyOf(rows []records.Row, key []string, changed string) history {
 
 func (h history) at(r records.Row) (time.Time, bool) { return records.Moment(r[h.changed], h.unit) }
 
-// complete() reports whether all rows have a time of change. A record without one has no place in the order, and a
-// filter may always leave it out.
+// complete() reports whether all rows have a time of change. A record without this time has no place in the order, and
+// a filter may always leave it out.
 func (h history) complete(rows []records.Row) bool {
 	return !slices.ContainsFunc(rows, func(r records.Row) bool { _, ok := h.at(r); return !ok })
 }

@@ -148,7 +148,7 @@ const (
 	RuleParents   = "parents" // all parents were requested, and each list reached its own end
 	RuleSingle    = "single"  // the stream is one object, not a list
 	RuleWindows   = "windows" // all time windows were requested, and each list reached its own end
-	RuleOlder     = "older"   // in an incremental run: all records of a page are older than the changes that it looks for
+	RuleOlder     = "older"   // in an incremental run: all records of a page are older than the changes that the pass looks for
 )
 
 // Drift counts signs that a reading of a list may be wrong although every page was read. Records may have moved between

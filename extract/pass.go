@@ -10,7 +10,7 @@ type pass struct {
 	mark    passCursor
 	resumed bool
 	note    string                      // for people; it becomes [End].Note
-	selects func(p Parent, of int) bool // fan-out: reports whether to request parent p; of is the number of parents; nil: all
+	selects func(p Parent, of int) bool // fan-out: reports whether to request p, given the number of all parents; nil: request all
 	seen    observed
 	early   *earlyAnswers // of the negotiation before this pass; nil: none
 }

@@ -151,9 +151,10 @@ const (
 
 // masks returns three masks of the block, with one bit per byte: of its quotes, of its backslashes, and of its
 // brackets. The mask of brackets may also have bits for _, y, Y and DEL, but JSON has none of these outside strings.
-// It handles eight words of eight bytes. In each word, zeroBytes() sets the top bit of each matching byte. The results
-// of the eight words are shifted by different distances and merged into one word. At the end, transpose() puts the bits
-// into the order of the bytes.
+//
+// The block is handled as eight words of eight bytes. In each word, zeroBytes() sets the top bit of each matching byte.
+// The results of the eight words are shifted by different distances and merged into one word. At the end, transpose()
+// puts the bits into the order of the bytes.
 func masks(block *[64]byte) (quotes, slashes, brackets uint64) {
 	var anySlash uint64
 	for i := uint(0); i < 8; i++ {

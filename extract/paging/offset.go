@@ -179,9 +179,9 @@ func (offset) countsPages(ctx context.Context, p *Probe, c Candidate) (accepted 
 	return err == nil, err
 }
 
-// sharesNone reports whether st has no record of the first page. If the first page has only one record, it returns
-// false. It shows what numbers count: the answers for the offsets 0 and 1 share records, but the pages 0 and 1 share
-// none.
+// sharesNone reports whether st has no record of the first page. If the first page has only one record, sharesNone
+// returns false. The result shows what a parameter counts: the answers for the offsets 0 and 1 share records, but the
+// pages 0 and 1 share none.
 func (p *Probe) sharesNone(st *Page) bool {
 	return p.First.N > 1 && !slices.ContainsFunc(st.Keys, func(k uint64) bool { return slices.Contains(p.First.Keys, k) })
 }

@@ -74,8 +74,9 @@ func (p *Probe) sweepWith(ctx context.Context, extra string) (same bool, err err
 	return false, nil
 }
 
-// Everything returns all paging parameters. Names with brackets come in a separate query. The page size is the number
-// of records on the first page plus one, so that the second page begins at another record than without a page size.
+// Everything returns all paging parameters. Names with brackets come in a separate query. The page size is one more
+// than the number of records on the first page, so that the second page begins at another record than it would without
+// a page size.
 func (e *evidence) Everything() []string {
 	flat, nested := make(Query), make(Query)
 	add := func(name, value string) {

@@ -125,8 +125,8 @@ func Find(d *jsondoc.Doc, s schemas.Stream) (Found, error) {
 	return Found{}, fmt.Errorf("no records found: tried %q, saw %s", s.Records, d.Outline())
 }
 
-// FindAgain looks for the records where an earlier page had them. On this page, that member may be empty, or an object
-// with numeric keys, or missing: see leftOut. Any other difference is an error.
+// FindAgain looks for the records where an earlier page had them. On this page, the member that should hold the records
+// may be empty, an object with numeric keys, or missing: see leftOut. Any other difference is an error.
 func FindAgain(d *jsondoc.Doc, s schemas.Stream, before Found) (Found, error) {
 	f := finder{d: d, single: before.Form == FormOne, names: resourceNames(s.Name)}
 	if f.at(before.Pointer) != absent {

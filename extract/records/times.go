@@ -65,7 +65,8 @@ func UnitOf(rows []Row, name string) string {
 }
 
 // UnitOfValue returns the unit or format of a time, or "" if the value is not a time. The argument named says that the
-// field has the name of a time. Only then, an integer can be a time. The size of the integer shows the unit.
+// field has the name of a time. An integer counts as a time only in such a field. The size of the integer shows the
+// unit.
 func UnitOfValue(v string, named bool) string {
 	if v[0] != '"' {
 		i, err := strconv.ParseInt(v, 10, 64)

@@ -67,7 +67,7 @@ func (g *gen) oldDate() any {
 	return g.day(90)
 }
 
-// smallIDs returns ids of rows of a later table that certainly exist.
+// smallIDs returns at most n small ids. Rows with these ids certainly exist, also in tables that are filled later.
 func (g *gen) smallIDs(n int) []int {
 	ids := []int{}
 	for id := 1 + g.IntN(4); len(ids) < g.IntN(n+1); id += 3 {

@@ -69,7 +69,7 @@ type condition struct {
 	not      bool
 	value    string
 	param    string // name of the parameter to compare with; "": compare with the member value
-	optional bool   // the condition is true without the parameter
+	optional bool   // the condition is true if the request lacks the parameter
 }
 
 // parseWhere parses conditions like "type=staff status!=draft pipeline_id=$pipeline_id project_id=?project_id". $name

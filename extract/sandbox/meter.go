@@ -94,7 +94,7 @@ func (f *fixed) take(now time.Duration, r Rate) (bool, int, time.Duration) {
 	return ok, max(r.Requests-f.count, 0), time.Duration(f.window+1)*r.Window - now
 }
 
-// bucket has as many tokens as the limit allows requests. Each request takes one. Tokens are refilled evenly.
+// bucket has as many tokens as the limit allows requests. Each request takes one token. Tokens are refilled evenly.
 type bucket struct {
 	used float64
 	at   time.Duration
