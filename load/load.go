@@ -42,10 +42,11 @@ type Destination interface {
 	// [ErrForeignChange] (wrapped).
 	Scan(ctx context.Context, table string, columns []string, visit func(arrow.RecordBatch) error) error
 
-	// Accept is for a table whose columns a user has changed by hand. It records that its present columns are correct,
-	// so that its stream can continue. It returns the changes that it recorded. A column that was dropped is created again when its next value
-	// arrives. A column whose type was changed keeps the new type. If penstock cannot write to the table as it is,
-	// Accept returns an error and records nothing. // Invariant 16
+	// Accept is for a table whose columns a user has changed by hand. Accept records that the present columns of the
+	// table are correct, so that the table's stream can continue. It returns the changes that it recorded. A column
+	// that was dropped is created again when its next value arrives. A column whose type was changed keeps the new
+	// type. If penstock cannot write to the table as it is, Accept returns an error and records nothing.
+	// Invariant 16
 	Accept(ctx context.Context, table string) ([]Change, error)
 
 	Close() error
@@ -60,7 +61,7 @@ type Pass struct {
 	Claim  Claim  // the table to write; the transaction fails with an [*OwnerError] if the table has another owner
 	Log    bool   // also record in [RowChanges] which root rows are inserted, changed, deleted or revived
 
-	// Now returns the time for what the destination records. If it is nil, the clock of this machine is used.
+	// Now returns the current time, which the destination records. If Now is nil, the clock of this machine is used.
 	Now func() time.Time
 }
 

@@ -105,9 +105,9 @@ func cellText(b arrow.RecordBatch, column string, row int) string {
 	return ""
 }
 
-// ClampTimes replaces each time that is later than the given last time by this last time. The batch b has rows of the
-// table t. ClampTimes also returns a reject for each replaced time, or nil if there is none. The caller releases both
-// results.
+// ClampTimes replaces each time in the batch b that is later than the parameter last by the value of last. The batch
+// has rows of the table t. ClampTimes also returns a reject for each replaced time, or nil if there is none. The caller
+// releases both results.
 // Invariant 11
 func ClampTimes(k state.Key, p Pass, t schemas.Table, b arrow.RecordBatch, last arrow.Timestamp) (out, rejects arrow.RecordBatch, err error) {
 	columns := slices.Clone(b.Columns())

@@ -9,8 +9,9 @@ import (
 	"github.com/apache/iceberg-go/table"
 )
 
-// wantedOrder returns the sort order of a table: by the first key column, if it is a number or a text. Penstock does not
-// sort rows. But sources often list records in the order of their IDs, and a file is marked as sorted if its rows are.
+// wantedOrder returns the sort order of a table: by the first key column, if it is a number or a text. Penstock does
+// not sort rows. But sources often list records in the order of their IDs. If the rows of a file are in this order, the
+// file is marked as sorted.
 func (e *edition) wantedOrder() (*table.SortOrder, error) {
 	if len(e.t.Key) == 0 {
 		return &table.UnsortedSortOrder, nil

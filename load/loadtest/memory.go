@@ -25,7 +25,7 @@ type Memory struct {
 	step     func(string) error
 	passes   map[state.Key]*pass
 	surveyed map[state.Key]surveyed
-	trimmed  map[string]time.Time // the day of the last call of Trim; the key is a pipeline, or for notes a pipeline and a table
+	trimmed  map[string]time.Time // the day of the last call of Trim for a pipeline, for the events of a source, or for the notes of a table
 }
 
 type store struct {
@@ -60,8 +60,8 @@ type pass struct {
 	lost    bool
 }
 
-// NewMemory returns an empty destination. If step is not nil, it is called before each named step of a commit. If it
-// returns an error, the step fails.
+// NewMemory returns an empty destination. If the function step is not nil, it is called before each named step of a
+// commit. If the function returns an error, the step fails.
 func NewMemory(step func(string) error) *Memory {
 	s := &store{
 		busy: make(chan struct{}, 1), tables: map[string]*table{}, states: map[state.Key]position{},
@@ -285,7 +285,7 @@ func (s *store) acquire(ctx context.Context) error {
 	}
 }
 
-// later returns the time of a commit, which is after the last change. The caller holds s.mu.
+// later returns the time of a commit: now, or a later time if now is not after the last change. The caller holds s.mu.
 func (s *store) later(now time.Time) time.Time {
 	return load.CommitTime(now, s.stamp)
 }

@@ -292,7 +292,7 @@ func testSweepResumed(t *testing.T, d Driver) {
 	b.reopen()
 	b.pass.Whole = false
 	out = b.commit(sweep("people"), put{people, []Row{person("run000000005", 1, "2", "bob")}})
-	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Known: true}, out, "all rows have the run of the pass")
+	require.Equal(t, load.Outcome{Written: 1, Alive: 2, Known: true}, out, "all rows have the run id of the pass")
 }
 
 // testSweepPassBetween runs another pass between two transactions of a pass. Then the first pass no longer knows
@@ -373,5 +373,5 @@ func testPlace(t *testing.T, d Driver) {
 	require.NoError(t, err)
 	require.Len(t, tables, 2)
 	require.Empty(t, load.SourcePointer(tables[0].Columns))
-	require.Equal(t, "/Items", load.SourcePointer(tables[1].Columns), "the source pointer distinguishes it from the table of /items")
+	require.Equal(t, "/Items", load.SourcePointer(tables[1].Columns), "the source pointer distinguishes this table from the table of /items")
 }

@@ -2,8 +2,8 @@ package loadtest
 
 import "strings"
 
-// hostile are names that may cause trouble in SQL or in a file system. They differ even in lower case, because a
-// destination gets only such names. Invariant 17
+// hostile are names that may cause trouble in SQL or in a file system. No two of them are equal in lower case, because
+// a destination never gets two names that differ only in case. Invariant 17
 var hostile = append(strings.Fields(`
 	select from where group order by having limit offset union all distinct join left on using as and or not null true false
 	table view index column user role grant primary key unique check default values insert update delete set into with case when

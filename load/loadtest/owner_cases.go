@@ -48,7 +48,7 @@ func testOwner(t *testing.T, d Driver) {
 		name  string
 		key   state.Key // zero: the owner's key
 		from  load.Origin
-		moved bool // both may be the same workspace
+		moved bool // both sources may be the same workspace
 		says  []string
 	}{
 		{name: "a second pipeline", key: state.Key{Pipeline: "hourly", Stream: orders.Stream}, from: berlin, says: []string{"pipeline nightly", "pipeline hourly"}},

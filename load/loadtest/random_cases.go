@@ -34,7 +34,7 @@ func testRandom(t *testing.T, d Driver) {
 	}
 }
 
-// seeds returns the number of random stories: n, or 1 in the short form.
+// seeds returns the number of random stories: n, or 1 if the tests run with -short.
 func seeds(n uint64) uint64 {
 	if testing.Short() {
 		return 1

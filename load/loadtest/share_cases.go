@@ -33,7 +33,8 @@ func workspaces(t *testing.T, d Driver, sources ...string) (whole load.Destinati
 	return whole, all
 }
 
-// testNeighbours lets two sources share one table. Both have the same ids or, in a table without a key, equal rows.
+// testNeighbours lets two sources share one table. Both sources have the same ids or, in a table without a key, equal
+// rows.
 func testNeighbours(t *testing.T, d Driver) {
 	if !sharing(t, d) {
 		t.Skip("tables cannot be shared")

@@ -28,7 +28,8 @@ type Driver struct {
 	// the column to newType. The field Alter may be nil if this is impossible.
 	Alter func(t testing.TB, d load.Destination, table, column string, newType arrow.DataType)
 
-	// Drop drops a table by hand. The field Drop may be nil if the destination does not record its changes in a table.
+	// Drop drops a table by hand. The field Drop may be nil if the destination does not keep the cursors and the
+	// recorded changes in tables.
 	Drop func(t testing.TB, d load.Destination, table string)
 
 	// Comment returns the comment on a column; if column is "", the comment on the table. It returns "" if there is
@@ -51,8 +52,8 @@ type Driver struct {
 	Skip func(name string) bool
 
 	// Thorough is set for one destination of each merge algorithm, the one with the fastest commits. For this
-	// destination, even the short form runs every story in every mode, and creates a table for every hostile name. See
-	// [Driver.brief].
+	// destination, even with -short, the suite runs every story in every mode and creates a table for every hostile
+	// name. See [Driver.brief].
 	Thorough bool
 
 	// Reserved are names that the destination uses for its own columns. No column of a stream gets one of them: see
@@ -74,8 +75,8 @@ func (d Driver) modesOf(n int) []schemas.Mode {
 	return modes
 }
 
-// kinds returns whether the tables of the n-th mode have a key. The result has both cases, or only one of them if the
-// suite is brief.
+// kinds returns the kinds of tables to test in the n-th mode: true is a table with a key, false a table without one. If
+// the suite is brief, it returns only one of the two.
 func (d Driver) kinds(n int) []bool {
 	if d.brief() {
 		return []bool{n%2 == 0}

@@ -83,7 +83,7 @@ func (m *Memory) surveyOwn(_ context.Context, k state.Key, o load.SurveyedOwn) e
 	return o.Visit(b)
 }
 
-// digest adds the digest of a table's current rows, and the requested columns. The caller holds m.mu.
+// digest adds to found the digest of a table's current rows, and the requested columns. The caller holds m.mu.
 func (m *Memory) digest(found *load.StreamSurvey, s load.Surveyed) error {
 	t := m.tables[s.Table]
 	if t == nil || t.Mode == schemas.Append || !load.Digestible(t.Table) {

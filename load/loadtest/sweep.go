@@ -61,7 +61,7 @@ func (m *merge) missing(t *table, s load.Sweep) map[int]bool {
 
 // The method has() reports whether the pass has read the row r. In a table without a key, equal rows cannot be
 // distinguished. So if the pass has read n equal rows, the result is true for the first n calls with such a row. The
-// map of the last argument counts these calls by hash.
+// parameter calls counts these calls by hash.
 func (m *merge) has(t *table, r Row, calls map[string]int) bool {
 	if len(t.Key) == 0 {
 		hash := r[schemas.ColHash]

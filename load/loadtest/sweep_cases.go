@@ -55,7 +55,7 @@ func testSweepKeys(t *testing.T, d Driver) {
 			b, f := newFixture(t, d), newFamily(mode, true)
 			b.play(f, step{run: 1, rows: "1:ann 2:bob 3:cid 4:dan", sweep: true})
 			b.run(2)
-			b.pass.Whole = false // does not stop the deletion of rows with given keys, because each key was requested from the source
+			b.pass.Whole = false // does not stop the deletion of rows with given keys, because each of these records was requested from the source
 			x := b.begin()
 			b.write(x, f.puts(b.pass.Run, "1:ann 2:bob")...)
 			_, err := x.Apply(t.Context(), load.Sweep{Table: "people"})

@@ -17,7 +17,7 @@ type table struct {
 	schemas.Table
 	rows          []Row
 	changedByHand map[string]arrow.DataType // columns changed by hand, with their new type; nil: dropped
-	index         map[string]int            // for each key, the position in rows of the row or latest version with this key; nil until needed
+	index         map[string]int            // by key: the position, in the field rows, of the record's row or latest version; nil until needed
 	counts        map[string]int            // number of current rows by hash; nil until needed
 }
 

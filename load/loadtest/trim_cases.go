@@ -59,7 +59,7 @@ func testTrim(t *testing.T, d Driver) {
 	require.EqualValues(t, 1, b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}).Unchanged)
 }
 
-// ownRows returns rows of penstock's own tables from three times.
+// ownRows returns rows of penstock's own tables with the three given times.
 func ownRows(old, late, young time.Time) []ownTable {
 	note := func(table string, at time.Time) []any {
 		return []any{at, "r1", table, "name", "", load.ActionDrift, "", "", "warned: null_rate"}

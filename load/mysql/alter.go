@@ -54,8 +54,9 @@ func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 	return s.alter(ctx, a.Plan, live)
 }
 
-// create creates a table. If a table of that name exists, it is in the parameter left. A transaction that did not
-// commit may have created it. If it has no rows, create drops it first.
+// create creates a table. The parameter left is the existing table of the same name, or nil. An earlier transaction
+// that did not commit may have created this table. If the table has no rows, create drops it first; otherwise create
+// returns an error.
 func (s *session) create(ctx context.Context, t schemas.Table, left *sqlmerge.Object) error {
 	place := s.b.Place(t.Name)
 	if left != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// Numbers of the server's errors for rights that are missing.
+// denied has the numbers of the server's errors for missing rights.
 var denied = map[uint16]bool{1044: true, 1142: true, 1227: true, 1370: true}
 
 // Problems lists rights that the user lacks, with the statements that grant them.

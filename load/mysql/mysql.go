@@ -372,7 +372,7 @@ func (b *backend) changer(ctx context.Context) (*sql.Conn, error) {
 		err = sql.ErrConnDone
 	}
 	if err == nil {
-		_, err = b.conn.ExecContext(ctx, "DO 1") // fails if the session that writes has ended, and with it its lock
+		_, err = b.conn.ExecContext(ctx, "DO 1") // fails if the session that writes has ended; the server has then released its lock
 	}
 	if err != nil {
 		hangUp(&b.ddl)

@@ -30,7 +30,7 @@ func TestLeftChanges(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
 		before, tried, after   arrow.DataType
-		old, attempt, now, was string // old, attempt and now are the values of three commits; was is the value old, as it is stored after the third commit
+		old, attempt, now, was string // the values of the first, the stopped and the next commit, and the first value as it is stored after the next commit
 	}{
 		{"a new table", nil, schemas.Int64, schemas.Text, "", "7", "x", ""},
 		{"integer, decimal, text", schemas.Int64, money, schemas.Text, "7", "8.50", "x", "7"},

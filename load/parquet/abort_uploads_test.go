@@ -22,7 +22,8 @@ type place struct {
 
 const uploadChild = "PENSTOCK_TEST_UPLOAD_CHILD"
 
-// TestUploadChild is the process that is killed. Its record is so large that the file is uploaded in several parts.
+// TestUploadChild runs in the process that TestBucketAbortsUploads kills. The record is so large that its file is
+// uploaded in several parts.
 func TestUploadChild(t *testing.T) {
 	var of place
 	if text := os.Getenv(uploadChild); text == "" || json.Unmarshal([]byte(text), &of) != nil {

@@ -20,7 +20,7 @@ type bounds struct {
 	rows            bool
 	open            bool // a key is too long, or its type has no bounds: the file gets no bounds
 
-	begun, unsorted bool // there is a key; a key is less than the key before it
+	begun, unsorted bool // begun: a key was added; unsorted: a key is less than the key before it
 	lastInt         int64
 	lastText        string
 }

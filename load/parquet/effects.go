@@ -137,7 +137,7 @@ func (x *effects) duplicateEdits(ctx context.Context, c *table, old *file) ([]ed
 
 // duplicateRow identifies one of several records with the same hash, by the link of its child rows. Such a link
 // consists of the hash and the number of the record in its pass. So two records from different passes can have the same
-// link. Then count tells them apart: it is 0 for the first record and 1 for the second.
+// link. The field count distinguishes them: it is 0 for the first record and 1 for the second.
 type duplicateRow struct {
 	link  string
 	count int

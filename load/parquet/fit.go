@@ -136,8 +136,8 @@ func (x *builder) recount(before []*segment) {
 		if was.root().Rows == s.root().Rows {
 			continue
 		}
-		// The bits of seen rows (see [pass]) need not be copied to the new ID, because the mode changes at the start of a
-		// pass, before the pass has seen any rows.
+		// The bits of seen rows (see [pass]) need not be copied to the segment's new ID. The reason is that the mode
+		// changes at the start of a pass, before the pass has seen any rows.
 		x.next.Counter++
 		s.ID = x.next.Counter
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// folder is a stream of the lake, or one source's part of a shared stream. It also has the data that this process keeps
-// in memory for it.
+// folder is a stream of the lake, or one source's part of a shared stream. It also has the data about the stream that
+// this process keeps in memory.
 type folder struct {
 	name     string
 	pipeline string // the pipeline that loads the source; set only for the folder of a source

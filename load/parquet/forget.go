@@ -65,8 +65,8 @@ func marksOf(ctx context.Context, t *table, f *file, column string) (map[uint64]
 	return out, err
 }
 
-// The method versioned() reports whether row i is an ended version. Its hash is kept, because it identifies the child
-// rows.
+// The method versioned() reports whether row i is an ended version. The hash of such a row is kept, because the hash
+// identifies the row's child rows.
 func (t *table) versioned(ended arrow.Array, i int) bool {
 	return t.Mode == schemas.History && ended.IsValid(i)
 }

@@ -84,7 +84,7 @@ func (x *tx) collect(ctx context.Context) {
 
 func (x *tx) idle() (bool, error) {
 	if _, tabled := x.draft.(*tableGeneration); tabled {
-		return false, nil // in a catalog, the cursor is stored in a table, the stream's head table, so a new cursor needs a commit
+		return false, nil // with a catalog, the cursor is stored in the stream's head table, so a new cursor needs a commit
 	}
 	if x.base == nil || len(x.internal) > 0 || x.log != nil && x.log.b != nil {
 		return false, nil
@@ -122,17 +122,17 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 	return nil
 }
 
-// With a catalog, the newest thinNewest generations stay listed. The retention time is divided into thinParts parts. Of
-// the older generations, only one for each part stays listed. Without this limit, a day of webhooks could make ten
-// thousand generations, and every commit would write all of them to the manifest.
+// With a catalog, the manifest lists the newest thinNewest generations. The retention time is divided into thinParts
+// parts, and of the older generations the manifest lists only one for each part. Without this limit, a day of webhooks
+// could make ten thousand generations, and every commit would write all of them to the manifest.
 const (
 	thinNewest = 64
 	thinParts  = 64
 )
 
-// The function expired() returns the generations that stay listed. The oldest generation always stays. Only the oldest
-// listed generation determines which files are removed, so the files of an omitted generation stay too, and its readers
-// can finish.
+// The function expired() returns the generations that the manifest still lists. The oldest generation is always among
+// them. Only the oldest listed generation determines which files are removed, so the files of an omitted generation
+// stay too, and its readers can finish.
 func expired(all []generation, keepFor time.Duration) []generation {
 	part := max(keepFor/thinParts, time.Second)
 	var out []generation

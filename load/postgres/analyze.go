@@ -51,8 +51,8 @@ func (st *statistics) due(written map[string]writtenRows) (tables []schemas.Tabl
 }
 
 // analyze updates the statistics of tables into which the last commits have written many rows. The sample is small, and
-// has only the columns by which penstock finds rows. So this delays a load very little. Autovacuum updates the statistics
-// of all columns later. analyze runs after the commit, and its errors are ignored.
+// has only the columns by which penstock finds rows. So this delays a load very little. Autovacuum updates the
+// statistics of all columns later. analyze runs after the commit, and its errors are ignored.
 func (t *transaction) analyze(ctx context.Context) {
 	for _, table := range t.b.stats.due(t.written) {
 		place := t.b.Place(table.Name) + " (" + idents(soughtColumns(table)) + ")"

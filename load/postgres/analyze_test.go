@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TestStatisticsOfSoughtColumns: after many rows, penstock updates the statistics of the columns by which it finds rows,
-// and spends no time on other columns.
+// TestStatisticsOfSoughtColumns: after many rows, penstock updates the statistics of the columns by which it finds
+// rows, and spends no time on other columns.
 func TestStatisticsOfSoughtColumns(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Shared(t)

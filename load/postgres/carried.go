@@ -62,7 +62,7 @@ type passTables struct {
 	mu      sync.Mutex
 	kept    map[string]bool // tables that a pass of this process needs
 	garbage []string        // tables of finished passes, which must be dropped
-	cleaned time.Time       // when dropping them last failed
+	cleaned time.Time       // time of the last failed attempt to drop the garbage
 	// stale has the streams that had tables of carried keys when this process started. Its keys are results of
 	// [carriedPrefixOf].
 	stale map[string]bool

@@ -131,8 +131,9 @@ func TestCarriedOverRestart(t *testing.T) {
 	}
 }
 
-// A killed process leaves tables of carried keys. The process that takes over its stream drops the stream's table.
-// Tables of other streams stay. If the first process continues later, it cannot commit to this stream. // Invariant 13
+// A killed process leaves tables of carried keys for two streams. Another process takes over one of the streams and
+// drops the table of this stream. The table of the other stream stays. If the first process continues later, it cannot
+// commit to the stream that was taken over. // Invariant 13
 func TestCarriedAfterKill(t *testing.T) {
 	server := pgtest.Shared(t)
 	frozen := open(t, Options{URL: server.URL(), Schema: "s"})

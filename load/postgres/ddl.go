@@ -125,8 +125,8 @@ func (t *transaction) dropKey(ctx context.Context, table schemas.Table) error {
 	return nil
 }
 
-// comment() sets the comments on a new table, on new columns, and on columns with a new description. A comment says where
-// the content of the table or column comes from. Comments that users have written stay unchanged.
+// comment() sets the comments on a new table, on new columns, and on columns with a new description. A comment says
+// where the content of the table or column comes from. Comments that users have written stay unchanged.
 func (t *transaction) comment(ctx context.Context, a sqlmerge.Alteration) error {
 	p, table := a.Plan, t.b.Place(a.Table.Name)
 	theirs, err := t.comments(ctx, p)

@@ -48,7 +48,8 @@ func sources(n int) (names []string) {
 	return names
 }
 
-// widenedAll calls widened() for all sources at the same time. At the end, each source must have its row and its column.
+// widenedAll calls widened() for all sources at the same time. At the end, each source must have its row and its
+// column.
 func widenedAll(t *testing.T, server *pgtest.Server, d *DB, names []string) {
 	var all errgroup.Group
 	for _, name := range names {

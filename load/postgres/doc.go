@@ -29,8 +29,8 @@ type Options struct {
 
 	// Servers shares connections with other destinations. If it is nil, the destination has connections of its own.
 	Servers *Servers
-	// Together is the number of destinations of the same server that one pass writes to; default 1. It raises the
-	// number of connections to at least one more.
+	// Together is the number of destinations of the same server that one pass writes to; default 1. The limit of
+	// connections is at least Together + 1.
 	Together int
 
 	// Schema is the schema of the tables, by default "public". If it does not exist, the first commit creates it. For

@@ -27,8 +27,9 @@ type Servers struct {
 // server has the connections to one database with one set of credentials.
 //
 // A transaction that writes sometimes needs a second connection. For example, it reads _penstock_rejects before it
-// commits. If all connections belonged to such transactions, the transactions would wait for each other. So a
-// transaction that writes first takes a place. There is one place less than there are connections. The order is:
+// commits. If all connections belonged to such transactions, the transactions would wait for each other. So each
+// transaction that writes must take a place before it takes a connection. There is one place less than there are
+// connections. The order is:
 //
 //  1. A transaction takes its place before its connection, and gives the place back after the connection.
 //  2. While it has a connection, it takes no other place. It may take a second connection, for one read.
@@ -42,14 +43,14 @@ type server struct {
 	conns   *pgxpool.Pool
 	writes  writerLimit
 	users   int         // open destinations
-	closing *time.Timer // closes the connections if no other user comes; nil: was never without users
+	closing *time.Timer // closes the connections if no other user comes; nil: the server was never without users
 }
 
 // linger is how long connections stay open after the last user has left. The next unit of a worker often uses the same
 // server.
 const linger = 5 * time.Second
 
-// join returns the connections to the server of a URL. The caller leaves the server when it needs them no longer.
+// join returns the connections to the server of a URL. When the caller no longer needs them, it calls leave.
 //
 // A password or a certificate may come from a file, and change while the URL stays the same. Then the new user gets new
 // connections. Earlier users continue with the old ones. The same happens if the new user needs more places than the

@@ -231,8 +231,8 @@ func loadAndRead(ctx context.Context, t testing.TB, d *DB, pass int) error {
 }
 
 // writeSpilled makes a pass that does not fit into memory. The pass has an open transaction at each destination at the
-// same time, and reads while they are open. Its source has the name of the first destination's schema. Passes of several
-// sources are parts of the same run.
+// same time, and reads while they are open. Its source has the name of the first destination's schema. Passes of
+// several sources are parts of the same run.
 func writeSpilled(ctx context.Context, t testing.TB, pass int, to ...*DB) error {
 	var txs []load.Tx
 	for _, d := range to {
@@ -265,8 +265,7 @@ func writeSpilled(ctx context.Context, t testing.TB, pass int, to ...*DB) error 
 	return nil
 }
 
-// Many passes that do not fit into memory write to two or three destinations of one server. No pass waits for another
-// one that waits for it.
+// Many passes that do not fit into memory write to two or three destinations of one server. They must not deadlock.
 func TestServersTogether(t *testing.T) {
 	server := pgtest.Shared(t)
 	for _, c := range []struct{ most, together int }{{2, 2}, {3, 2}, {4, 2}, {6, 2}, {2, 3}, {5, 3}} {
@@ -308,7 +307,7 @@ func TestServersMorePlaces(t *testing.T) {
 }
 
 // If a destination is closed, others get the places and the connections of its open transactions. The error of a
-// transaction that gets no place says which option allows more.
+// transaction that gets no place names the option that allows more connections.
 func TestServersCloseGivesBack(t *testing.T) {
 	at, _ := countedURL(t, pgtest.Shared(t), "&pool_max_conns=2")
 	var servers Servers

@@ -30,8 +30,8 @@ type session struct {
 	cut   bool // [pool.close] has taken the connection from the server's other sessions, and has closed it
 }
 
-// unregister removes the session from the list of sessions that [pool.close] ends. It reports whether that has ended
-// the session.
+// unregister removes the session from the list of sessions that [pool.close] ends. It reports whether [pool.close] has
+// already ended the session.
 func (s *session) unregister() (cut bool) {
 	s.pool.mu.Lock()
 	defer s.pool.mu.Unlock()

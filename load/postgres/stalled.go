@@ -19,8 +19,8 @@ import (
 //
 // Invariant 13
 
-// keepalive keeps the session alive between two calls of a transaction's methods. A slow source can make this time
-// long.
+// keepalive keeps the session alive between two calls of a transaction's methods. If the source is slow, the time
+// between two calls can be long.
 type keepalive struct {
 	mu    sync.Mutex // locked while the session is in use
 	timer *time.Timer

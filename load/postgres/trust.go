@@ -73,8 +73,8 @@ func foreign(ctx context.Context, s *session, schema, where string) (map[string]
 func ownRelations() string { return "c.relname IN (" + literals(ownNames()) + ")" }
 
 // ownNamesSQL returns a query for objects that have the name of one of penstock's own tables, but are not tables. The
-// result has the name and kind of each. The query runs outside a transaction, so penstock's settings do not apply. So
-// it names the schema of each operator, and escapes backslashes.
+// result has the name and kind of each object. The query runs outside a transaction, where penstock's settings do not
+// apply. So the query names the schema of each operator, and escapes backslashes.
 func ownNamesSQL(schema string) string {
 	named := "E'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(schema) + "'::pg_catalog.name"
 	return `SELECT c.relname, c.relkind FROM pg_catalog.pg_class c

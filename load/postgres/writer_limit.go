@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// writerLimit limits how many transactions that write have a connection of a server at the same time. See [server] for the
-// reason.
+// writerLimit limits how many transactions that write have a connection of a server at the same time. See [server] for
+// the reason.
 //
 // A pass that does not fit into memory keeps its transaction at one destination while it waits for a place at the next
 // one. If both destinations use the same server, such passes could wait for each other. So a pass takes the places for
@@ -22,8 +22,9 @@ type writerLimit struct {
 	taken map[passID]*passPlaces
 }
 
-// passID identifies a pass at all destinations of a server. The source is that of the pass and not of the key, because
-// a destination that no other source uses gets keys without a source. Sources may be read in the same run.
+// passID identifies a pass at all destinations of a server. The field source is needed because one run may read the
+// same stream of several sources. It comes from [load.Pass] and not from the key: if only one source uses a
+// destination, the keys have no source.
 type passID struct{ pipeline, source, stream, run string }
 
 // passPlaces are the places that one pass has taken.

@@ -28,7 +28,7 @@ type catalog struct {
 
 	changes  []load.Change    // recorded changes of the families in replayed
 	replayed map[string]bool  // families whose recorded changes were read, by the name of the root table
-	makers   map[string]maker // for each table, by name, the last run that created it
+	makers   map[string]maker // by name of a table: the last run that created the table
 	stale    bool             // changes were added after the fields made and views were computed
 	made     map[string]schemas.Table
 	views    map[string]bool // names of the views that penstock made
@@ -251,8 +251,8 @@ func (c *catalog) typesOf(t schemas.Table) map[string]string {
 	return types
 }
 
-// checkSafe returns an error if it is unsafe to write to one of the named tables, or to one of those tables of their
-// families that penstock made. Invariant 16
+// checkSafe returns an error if it is unsafe to write to one of the named tables, or to one of their child tables that
+// penstock made. Invariant 16
 func (c *catalog) checkSafe(names []string) error {
 	for name, o := range c.live {
 		_, made := c.made[name]

@@ -85,8 +85,8 @@ func (s *Server) initialize() {
 	require.NoError(s.t, err, "%s", out)
 }
 
-// makeTemplate runs mariadb-install-db in the folder of the template, because a rename works only within one file
-// system. The servers' folders may be in memory.
+// makeTemplate runs mariadb-install-db in a folder beside the template, and then renames the result. It does not use a
+// folder of a server, which may be in memory: a rename works only within one file system.
 func (s *Server) makeTemplate(template string) {
 	fresh := Server{t: s.t}
 	fresh.dir = fresh.folderIn(os.TempDir())

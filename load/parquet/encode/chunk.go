@@ -38,8 +38,8 @@ func (x *chunk) useDictionary(t arrow.DataType, parts []arrow.Array) error {
 	return err
 }
 
-// spans calls the function visit with ranges of values. For a list column, these are the elements of its lists;
-// elements of null lists are skipped. For a column that is not a list, there is one range.
+// spans calls the function visit with ranges of values. For a column of lists, the values are the elements of the
+// lists; elements of null lists are skipped. For any other column, there is one range.
 func spans(a arrow.Array, from, to int, visit func(values arrow.Array, from, to int)) {
 	l, ok := a.(*array.List)
 	if !ok {

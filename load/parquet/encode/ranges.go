@@ -91,9 +91,9 @@ func rangeOf(number int, groups []metadata.TypedStatistics) Range {
 	return out
 }
 
-// textBounds combines the bounds of texts in several row groups. It does not use Merge, because Merge leaves out groups
-// whose lowest text is "". A bound that is too long for the footer is read as "". So if an upper bound is "", the real
-// bound is unknown.
+// textBounds combines the bounds of texts in several row groups. It does not use arrow-go's method Merge, because this
+// method leaves out groups whose lowest text is "". A bound that is too long for the footer is read as "". So if an
+// upper bound is "", the real bound is unknown.
 func textBounds(groups []metadata.TypedStatistics) (low, high []byte) {
 	low, high = groups[0].EncodeMin(), groups[0].EncodeMax()
 	for _, g := range groups {

@@ -71,9 +71,9 @@ func (w *Writer) begin(columns []arrow.Array) (err error) {
 	return err
 }
 
-// boundsAreRight reports whether arrow-go writes correct bounds for a column. Its bounds do not include the values of
-// lists, or pages whose lowest text is "". With wrong bounds, engines would skip rows that match a filter. Without
-// bounds, they read these rows.
+// boundsAreRight reports whether arrow-go writes correct bounds for a column. The bounds that arrow-go computes leave
+// out the values of lists, and pages whose lowest text is "". With wrong bounds, engines would skip rows that match a
+// filter. Without bounds, engines read these rows.
 func boundsAreRight(t arrow.DataType) bool { return t.ID() != arrow.STRING && t.ID() != arrow.LIST }
 
 // fileWriter hides the file's Close method from the encoder, because the file must be synced before it is closed.

@@ -101,7 +101,8 @@ func (d *Disk) MakeFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// Place makes the file available under a second name: by a hard link, or by a copy if the file system has no hard links.
+// Place makes the file available under a second name: by a hard link, or by a copy if the file system has no hard
+// links.
 func (d *Disk) Place(from, to string) (copied bool, err error) {
 	link := d.Link
 	if link == nil {

@@ -18,8 +18,8 @@ import (
 // Transform computes the partition of a row from the value of its column.
 type Transform string
 
-// The transforms. A bucket is a hash of the value. Truncate keeps the first characters of a text, and rounds a number
-// down to a multiple of the width.
+// The transforms. Bucket computes the number of a bucket from a hash of the value. Truncate keeps the first characters
+// of a text, and rounds a number down to a multiple of the width.
 const (
 	Identity Transform = "identity"
 	Bucket   Transform = "bucket"
@@ -62,8 +62,8 @@ func Parse(text string) (Spec, error) {
 	return b, nil
 }
 
-// ParseOption reads the option of a destination, as [Parse] does. It refuses penstock's own columns, because their values
-// change in files that are already written, and their rows would then be in the wrong partition.
+// ParseOption reads the option of a destination, as [Parse] does. It refuses penstock's own columns. Penstock may
+// change the value of such a column later, and the row would then be in the wrong partition.
 func ParseOption(text string) (Spec, error) {
 	b, err := Parse(text)
 	if err == nil && strings.HasPrefix(b.Column, load.Prefix) {

@@ -68,7 +68,8 @@ func column(t *testing.T, of arrow.DataType, values ...string) arrow.Array {
 	return a
 }
 
-// The hashes are the test values in Iceberg's specification. For 16 buckets, a hash h is in bucket (h & 0x7fffffff) % 16.
+// The hashes are the test values in Iceberg's specification. With 16 buckets, the hash h is in the bucket
+// (h & 0x7fffffff) % 16.
 func TestBuckets(t *testing.T) {
 	bucket := func(h uint32) int32 { return int32(h&0x7fffffff) % 16 }
 	negative := func(h int32) int32 { return bucket(uint32(h)) }

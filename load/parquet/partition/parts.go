@@ -17,7 +17,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// null is the value of the partition of rows without a value. Hive uses this name, and readers of such folders know it.
+// null is the value in the name of the partition for rows without a value. Hive uses this value too, and programs that
+// read partition folders know it.
 const null = "__HIVE_DEFAULT_PARTITION__"
 
 const (
@@ -50,7 +51,8 @@ func (b Spec) Parts(a arrow.Array) []string {
 	return out
 }
 
-// fill writes the partition of each row to out. Many rows have the same value, and name() is called once for each value.
+// fill writes the partition of each row to out. Many rows have the same value, and name() is called once for each
+// value.
 func fill[V comparable](out []string, a arrow.Array, null string, value func(row int) V, name func(V) string) {
 	names := map[V]string{}
 	for i := range out {
@@ -173,8 +175,8 @@ func (b Spec) format(n int64, t arrow.DataType) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// Value returns the value of a partition in Iceberg: an int32 for buckets, dates, and years, months, days or hours since
-// 1970; otherwise a bool, int64 or string. It returns nil for the partition of rows without a value.
+// Value returns the value of a partition in Iceberg: an int32 for buckets, dates, and years, months, days or hours
+// since 1970; otherwise a bool, int64 or string. It returns nil for the partition of rows without a value.
 func (b Spec) Value(part string, t arrow.DataType) (any, error) {
 	_, text, ok := strings.Cut(part, "=")
 	if !ok {
@@ -243,9 +245,9 @@ func escape(text string) string {
 	return out.String()
 }
 
-// Folder returns the name of the folder for the files of a partition. It is the partition's name, or a shorter name if a
-// file system could not store that. The shorter name ends after a whole character, because readers such as DuckDB refuse
-// a name that does not decode to UTF-8.
+// Folder returns the name of the folder for the files of a partition. It is the partition's name, or a shorter name if
+// a file system could not store that. The shorter name ends after a whole character, because readers such as DuckDB
+// refuse a name that does not decode to UTF-8.
 func Folder(part string) string {
 	if len(part) <= longestPart {
 		return part
