@@ -15,23 +15,22 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// A list is read in segments only if reading one page after another would use a small part of the rate: less than about
-// a sixth.
+// A list is read in segments only if reading one page after another would use less than about a sixth of the rate
+// limit.
 const (
 	leastParallel = 32
 	leastLatency  = 25 * time.Millisecond
 )
 
-// segmented reads several segments of a list at the same time, if the list is paged by key: see package segments. For a
-// nil
-// *segmented, divide(), note() and stop() do nothing.
+// segmented reads several segments of a list at the same time, if the list is paged by key: see package segments. The
+// methods divide(), note() and stop() accept nil, and then do nothing.
 type segmented struct {
 	l     *listReader
 	q     *ahead[paging.Position]
 	plan  *segments.Plan
 	param string
 	under map[string]*pending[paging.Position] // requests whose answers the pass has not taken, by key
-	noted map[*pending[paging.Position]]bool   // their answers are in the plan
+	noted map[*pending[paging.Position]]bool   // requests whose answers are in the plan
 	taken string                               // the key whose answer the pass waits for
 	near  bool                                 // answers come so fast that segments are not needed
 }
@@ -65,7 +64,8 @@ func (g *segmented) ends(n int, s paging.Signals) bool {
 	return n == 0 || s.More == paging.No || s.Total >= 0 && int64(n) < g.l.pager.Step
 }
 
-// divide adds the keys of the next page to the plan. It removes the records that are also on another page.
+// divide adds the keys of the page a to the plan. It removes from the page the records that are also on a page that was
+// requested in advance.
 func (g *segmented) divide(a *answer, at paging.Position) {
 	if g == nil || g.plan.Stopped() || g.l.pager.Hint.Type != "since_id" || at.Kind != paging.KindCursor && at.Kind != paging.KindNone {
 		return
@@ -96,7 +96,7 @@ func (g *segmented) divide(a *answer, at paging.Position) {
 	}
 }
 
-// note() says how the list was read.
+// note() returns a sentence about how the list was read, or "" if it was read one page after another.
 func (g *segmented) note() string {
 	if g == nil || g.plan.Segments() == 1 {
 		return ""

@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// timed is a list like keyed: a page continues after the key of the last record. But the keys are texts that begin with
-// a time.
+// timed is a list like keyed: each page is requested with the key of the record before it. But the keys are texts that
+// begin with a time.
 type timed struct {
 	keys  []string // in order
 	falls bool
@@ -84,9 +84,9 @@ var timedForms = map[string]func(at time.Time, r *rand.Rand) string{
 	"moments": func(at time.Time, _ *rand.Rand) string { return at.Format("2006-01-02T15:04:05.000Z") },
 }
 
-// Records come in bursts, with quiet nights between them. Keys that hold their times say little about how many records
-// are between two keys. Still, the list is read in segments, and each record is read once, in order. This takes at most
-// 3.2 times as long as by page numbers. One page after another would take 16 times as long.
+// Records come in bursts, with quiet nights between them. Each key begins with the time of its record, so two keys say
+// little about how many records are between them. Still, the list is read in segments, and each record is read once, in
+// order. This takes at most 3.2 times as long as by page numbers. One page after another would take 16 times as long.
 func TestKeysOfBursts(t *testing.T) {
 	for form, write := range timedForms {
 		for i := range 8 {

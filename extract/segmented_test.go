@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// keyed is a list that continues after the id of its last record: starting_after=17. It is sorted by id.
+// keyed is a list that is sorted by id. Each page is requested with the id of the record before it: starting_after=17.
 type keyed struct {
 	mu    sync.Mutex
 	ids   []int

@@ -69,7 +69,7 @@ func (n *negotiation) trySizes(ctx context.Context, st *step, names []string, f 
 }
 
 // dialect identifies lists that are likely to have the same parameter for the page size: their records are at the same
-// place of the answer, and they have the same parameter for the page.
+// place in the answer, and they have the same parameter for the page.
 func (n *negotiation) dialect(page string) string {
 	return fmt.Sprint(n.s.Surface, " ", n.at.Pointer, " ", page)
 }

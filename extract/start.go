@@ -16,7 +16,7 @@ type Start struct {
 	More     bool  // the list has more pages
 	One      bool  // the answer is one object, not a list
 	Bytes    int64 // size of the page
-	Requests int   // requests for the page, retries included, also if there is an error
+	Requests int   // number of requests for the page, including retries; it is also set if Start returns an error
 }
 
 // Start requests the first page of a stream, and nothing else. It sends no request for a stream of files or for a

@@ -66,7 +66,8 @@ func (v *volatility) observe(asm *assembler, d *jsondoc.Doc, f records.Found) {
 			came[key] = r
 		}
 	}
-	// If few keys are known, this is another page. Equal keys on it may belong to other records.
+	// If few keys of the answer are known, the answer is another page. Even the known keys may belong to other records
+	// there.
 	again := seen*100 >= min(all, len(v.records))*volatileShare
 	for key, r := range came {
 		switch before := v.records[key]; {

@@ -94,7 +94,7 @@ func (w *windows) check(p *pass, line string, records []byte) error {
 	if w == nil || w.s.Months.Set() || len(records) == 0 {
 		return nil
 	}
-	records = append(slices.Clone(records), ']') // records has no closing bracket
+	records = append(slices.Clone(records), ']') // the list has no closing bracket
 	d := p.c.docs.Get().(*jsondoc.Doc)
 	defer p.c.docs.Put(d)
 	if err := d.Scan(records); err != nil {

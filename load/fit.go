@@ -115,10 +115,10 @@ func turnable(from, to schemas.Mode) bool {
 	return from == to || from == schemas.Merge || from == schemas.Replace
 }
 
-// SourcePointer returns the JSON pointer, without array indices, to the field of a record that gives a child table its
-// rows. It is stored in the schema's metadata. For a root table it is "". Fields with similar names, such as /items and
-// /Items, would give the same table name, so one of the tables gets another name. The pointer says which field each
-// table belongs to. // Invariant 17
+// SourcePointer returns the JSON pointer to the list in a record whose entries are the rows of a child table. The
+// pointer has no array indices. It is stored in the schema's metadata. For a root table it is "". Fields with similar
+// names, such as /items and /Items, would give the same table name, so one of the tables gets another name. The pointer
+// says which field each table belongs to. // Invariant 17
 func SourcePointer(s *arrow.Schema) string {
 	if s == nil {
 		return ""
@@ -244,7 +244,7 @@ func (p Plan) Changes() []Change {
 
 // Replay computes the tables that result from recorded changes. The changes may be in any order, because Replay sorts
 // them by At. Types only widen, so the type of a column is the narrowest type that includes all its recorded types. A
-// change by hand that was accepted replaces the type or removes the column.
+// change that was made by hand and then accepted replaces the type or removes the column.
 func Replay(changes []Change) (map[string]schemas.Table, error) {
 	tables := map[string]schemas.Table{}
 	fields, places, about := map[string][]arrow.Field{}, map[string]string{}, map[string]string{}

@@ -251,8 +251,8 @@ func (q paging) limit() (int, *refusal) {
 	return min(n, maxLimit), nil
 }
 
-// token identifies a position by the key of the item before it. It also has the index of that item, because the item
-// may be deleted.
+// token returns a token for a position in the list. The token has the key of the item before the position. It also has
+// the index of the position, because that item may be deleted.
 func (q paging) token(at int) string {
 	after := ""
 	if at > 0 {

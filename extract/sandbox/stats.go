@@ -12,7 +12,7 @@ import (
 type Stats struct {
 	Credentials map[string]CredentialStats `json:"credentials"`
 	Calls       []Call                     `json:"calls"`         // every endpoint called
-	Outside     []Call                     `json:"outside"`       // requests to writes, sessions and unknown paths
+	Outside     []Call                     `json:"outside"`       // requests to endpoints that write, to session endpoints and to unknown paths
 	OutsideSum  int                        `json:"outside_total"` // sum of the counts in Outside
 	Requests    int                        `json:"requests"`
 }
@@ -21,7 +21,7 @@ type Stats struct {
 type CredentialStats struct {
 	Requests      int `json:"requests"`
 	MaxPerSecond  int `json:"max_per_second"` // requests in the busiest period of one second
-	MaxConcurrent int `json:"max_concurrent"` // most requests at the same time
+	MaxConcurrent int `json:"max_concurrent"` // largest number of requests at the same time
 	Throttled     int `json:"throttled"`      // 429 answers
 	InsideGate    int `json:"inside_gate"`    // requests that came although an earlier 429 required a longer wait
 	Unauthorized  int `json:"unauthorized"`   // 401 answers

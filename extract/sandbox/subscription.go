@@ -18,7 +18,7 @@ type Webhook struct {
 	Header  string        `json:"header,omitempty"`  // header of the signature; default Service-Signature
 	Types   []string      `json:"types,omitempty"`   // globs of event types ("contact.*"); empty: all
 	Faults  WebhookFaults `json:"faults,omitzero"`   // faults of the delivery
-	Retries int           `json:"retries,omitempty"` // number of retries after 429, 5xx and no answer; 0 means 3, negative means none
+	Retries int           `json:"retries,omitempty"` // number of retries after a 429, a 5xx or no answer; 0 means 3, negative means none
 
 	Backoff     Duration `json:"backoff,omitempty"`     // wait before the first retry; it doubles for each further retry; 0 means 100ms
 	Timeout     Duration `json:"timeout,omitempty"`     // timeout of one attempt; 0 means 30s

@@ -36,7 +36,7 @@ func (s *Server) Truth(stream string) ([]json.RawMessage, error) {
 func (s *Server) truth(st schemas.Stream) ([]json.RawMessage, error) {
 	e := s.endpoints[st.Method+" "+st.Path]
 	if e == nil {
-		return nil, errors.New("the sandbox does not know it")
+		return nil, errors.New("the sandbox has no such endpoint")
 	}
 	if e.media != "" {
 		return nil, nil

@@ -126,7 +126,7 @@ func TestWritesAreAnnounced(t *testing.T) {
 		require.Regexp(t, `^evt_[0-9A-Za-z]{20}$`, got[i].ID)
 		require.Equal(t, "application/json", got[i].header.Get("Content-Type"))
 	}
-	require.Contains(t, l.arrivals()[5].Type+l.arrivals()[6].Type, "sales_invoice.created", "converting a document creates another")
+	require.Contains(t, l.arrivals()[5].Type+l.arrivals()[6].Type, "sales_invoice.created", "converting a document creates another document")
 }
 
 func TestTouchIsAnnounced(t *testing.T) {
@@ -140,7 +140,7 @@ func TestTouchIsAnnounced(t *testing.T) {
 	for _, a := range l.arrivals() {
 		kinds[a.Type]++
 	}
-	require.Equal(t, map[string]int{"lead.updated": 44}, kinds, "versioned tickets have no time of change, and other events were not subscribed")
+	require.Equal(t, map[string]int{"lead.updated": 44}, kinds, "tickets of v2 have no time of change, and the webhook subscribes to no other events")
 }
 
 func TestSignatures(t *testing.T) {

@@ -187,9 +187,9 @@ type write struct {
 	required string
 	sets     object // members that the change sets, for example when a document is posted
 	action   string // action in the webhook event; "": the status in sets, or "updated"
-	link     string // for create: the column for the id in the path
+	link     string // for create: the column that gets the id in the path
 	newTable string // for convert: the table of the new row
-	backLink string // for convert: the column for the new row's id
+	backLink string // for convert: the column that gets the new row's id
 }
 
 type changeKind int
@@ -200,5 +200,5 @@ const (
 	update
 	save // updates if there is an id, otherwise creates
 	remove
-	convert // changes one row, and creates another from it
+	convert // changes one row, and creates another row from it
 )

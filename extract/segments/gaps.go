@@ -24,7 +24,7 @@ type gap struct {
 type end uint8
 
 const (
-	closed  end = iota // at a segment, or where the list probably ends
+	closed  end = iota // the gap ends at a segment, or where the list probably ends
 	bounded            // the list ends somewhere in the gap
 	endless            // nothing shows where the list ends
 )
@@ -54,14 +54,14 @@ type survey struct {
 	work    float64 // pages to request
 }
 
-// ready is a segment that can continue, and how many pages it must read.
+// ready is a segment that can continue, with the number of pages that it must read.
 type ready struct {
 	s     *segment
 	pages float64
 }
 
-// survey goes through the segments and gaps after the position of the pass. It plans requests for the given number of
-// pages.
+// survey goes through the segments and gaps after the position of the pass. It looks only the given number of pages
+// ahead.
 func (p *Plan) survey(window float64) (v survey) {
 	x, near, ahead, met, guessed := p.x, p.near, 0.0, p.wanted[p.key] != nil, false
 	if !met {
@@ -114,7 +114,7 @@ func (p *Plan) survey(window float64) (v survey) {
 	return v
 }
 
-// last returns the gap after the last segment. Its last argument limits how many pages of this gap may be requested.
+// last returns the gap after the last segment. The argument room is how many pages of this gap may be requested.
 func (p *Plan) last(x uint64, span, ahead, room float64) gap {
 	g := gap{from: x, to: x, span: span, before: ahead + float64(p.pages), end: endless}
 	if x >= p.end || room <= 0 {

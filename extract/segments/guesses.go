@@ -92,8 +92,8 @@ func divide(gaps []gap, guesses, free int, fair float64) {
 	}
 }
 
-// places returns the places of the guesses in a gap. A list that ends in the gap is more likely to end near its
-// beginning.
+// places returns the places of the guesses in a gap. If the list may end in the gap, it is more likely to end near the
+// beginning of the gap than near the end of the gap.
 func (p *Plan) places(g gap) (out []uint64) {
 	parts := float64(g.guesses + 1)
 	for i := range g.guesses {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Keys in the usual forms get places in their order. A key at a place between two keys is also between them in the
-// order.
+// The places of keys in the usual forms have the same order as the keys. If a place is between the places of two keys,
+// its key is between these two keys.
 func TestScale(t *testing.T) {
 	for name, keys := range map[string][]string{
 		"numbers": {"8", "9", "10", "99", "1000", "123456789012345678"},

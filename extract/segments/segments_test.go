@@ -26,7 +26,7 @@ type server struct {
 	size    int
 	says    bool  // pages say whether they are the last
 	total   bool  // pages state how many records the list has
-	factor  int64 // the total is this many times too large, unless it is 0
+	factor  int64 // the stated total is the true total multiplied by this; 0: the stated total is true
 	lie     func(s *server, key string, at int) (from int, ok bool)
 
 	requests int
@@ -330,7 +330,7 @@ func TestMovingList(t *testing.T) {
 	})
 }
 
-// Servers answer wrongly if no record has the key. Each record is still read once.
+// Servers answer wrongly if no record has the requested key. Each record is still read once.
 func TestUnknownKeys(t *testing.T) {
 	lies := map[string]func(s *server, key string, at int) (int, bool){
 		"refused":  func(*server, string, int) (int, bool) { return 0, false },

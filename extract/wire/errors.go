@@ -93,7 +93,7 @@ func statusText(code int) string {
 }
 
 func (e *Error) unreachable() bool {
-	c, ok := e.Err.(*cause) //nolint:errorlint // a wrapped cause is that of another call
+	c, ok := e.Err.(*cause) //nolint:errorlint // a wrapped cause belongs to another call
 	if !ok {
 		return false
 	}
@@ -166,8 +166,8 @@ func longHeader(err error) bool {
 	return slices.ContainsFunc([]string{"response headers exceeded", "suspiciously long trailer", "too many 1xx", "header list larger than"}, func(part string) bool { return strings.Contains(text, part) })
 }
 
-// oneLine removes control characters and line breaks. Otherwise a server's text could forge log lines or color a
-// terminal.
+// oneLine removes control characters and line breaks. Otherwise a server's text could forge log lines or change the
+// colours of a terminal.
 func oneLine(s string) string {
 	if len(s) > 64<<10 {
 		s = s[:64<<10]

@@ -40,9 +40,9 @@ type OAuthOptions struct {
 	Scopes []string
 
 	// Grace is how long the server accepts a refresh token again after its first use. If the server does not rotate
-	// refresh tokens, Grace is [GraceAlways]. 0 means unknown. Then, if the answer to a renewal was lost, penstock does
-	// not send the same refresh token again. It does so only if the last successful renewal has shown that the
-	// server does not rotate refresh tokens.
+	// refresh tokens, Grace is [GraceAlways]. 0 means unknown. Then, after a renewal whose answer was lost, penstock
+	// sends the same refresh token again only if the last successful renewal has shown that the server does not rotate
+	// refresh tokens.
 	Grace time.Duration
 
 	Entry    *state.Entry

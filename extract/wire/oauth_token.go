@@ -158,7 +158,7 @@ func judgeToken(resp *http.Response, body []byte) error {
 	case len(text) == 0:
 		return foreign(fmt.Sprintf("%d, an empty answer", resp.StatusCode))
 	case kind == "application/x-www-form-urlencoded", kind == "text/plain":
-		return nil // x/oauth2 reads both
+		return nil // x/oauth2 reads both formats
 	case !json.Valid(text):
 		return &exchangeError{sent: true, err: fmt.Errorf("%d, an answer that ends early or is not JSON", resp.StatusCode)}
 	}

@@ -39,7 +39,7 @@ func (s Secret) MarshalJSON() ([]byte, error) { return []byte(`"` + redacted + `
 // LogValue returns [redacted].
 func (s Secret) LogValue() slog.Value { return slog.StringValue(redacted) }
 
-// minSecret is the minimum length of a secret that is redacted. Shorter ones would match too much text.
+// minSecret is the minimum length of a secret that is redacted. Shorter secrets would match too much text.
 const minSecret = 4
 
 // Redactor replaces known secrets in text. It also finds secrets that are encoded as base64 or hex, or escaped for a
@@ -80,8 +80,8 @@ func (r *Redactor) Add(secrets ...Secret) {
 	for form := range r.known {
 		all = append(all, form)
 	}
-	// If two forms match at the same place, the replacer uses the one that comes first in its list. So the longest come
-	// first.
+	// If two forms match at the same place, the replacer uses the form that comes first in its list. So the longest
+	// forms come first.
 	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
 	pairs := make([]string, 0, 2*len(all))
 	for _, form := range all {

@@ -274,10 +274,10 @@ func (p *paths) release(path string) {
 	delete(p.open, path)
 }
 
-// errInUse reports that this process has the file open elsewhere.
+// errInUse reports that another destination of this process has the file open.
 var errInUse = errors.New("in use by this process")
 
-// locked() reports whether the error means that the file is open elsewhere.
+// locked() reports whether the error means that another destination or another process has the file open.
 func locked(err error) bool {
 	if errors.Is(err, errInUse) {
 		return true

@@ -22,10 +22,10 @@
 // # REST catalogs
 //
 // Each kind of catalog has its own [backend]. A backend lists tables, finds their metadata, and commits a list of
-// changes if none of the tables has changed since its metadata was read. A change has the metadata before and after
-// it, and the updates that lead from the one to the other. A database stores the location of the metadata that
-// penstock has written. A REST catalog writes the metadata itself. Penstock sends it the updates, and the requirements
-// that must still be true: the table's UUID, current snapshot, schema and partitioning.
+// changes if none of the tables has changed since its metadata was read. A change has the metadata before and after it,
+// and the updates that turn the earlier metadata into the later metadata. A database stores the location of the
+// metadata that penstock has written. A REST catalog writes the metadata itself. Penstock sends it the updates, and the
+// requirements that must still be true: the table's UUID, current snapshot, schema and partitioning.
 //
 // If the catalog supports the request transactions/commit, all tables change in one request. Then the invariants hold
 // as described above, provided that the catalog makes such a transaction atomic. Few catalogs can create tables in a
@@ -34,7 +34,7 @@
 // If the catalog does not support transactions/commit, the tables change one after the other, and the head table last.
 // Then:
 //   - Invariant 2 holds: the cursor is visible only after all rows. The snapshot of another table may already have a
-//     later cursor in its summary, but penstock does not read that one.
+//     later cursor in its summary, but penstock does not read that cursor.
 //   - Invariant 1 holds: the head table lists, for each table, the snapshot that belongs to the last commit. If a table
 //     has a later snapshot of penstock, a commit was interrupted. The next commit then continues from the listed
 //     snapshot, and so discards the changes of the interrupted commit. It writes a new snapshot even if it changes no
@@ -47,7 +47,8 @@
 // the head table. This snapshot changes no rows, and has the ID of the process's commit. The head table changes only if
 // this snapshot is still the current one. Other processes wait for ten seconds before they take over the claim.
 // Penstock makes a claim even if the catalog supports transactions/commit, because a client cannot find out whether the
-// catalog handles two transactions at the same time correctly. The reference implementation does not.
+// catalog handles two transactions at the same time correctly. The reference implementation does not handle them
+// correctly.
 //
 // If the answer to a commit is lost, or is an error of the server or of a proxy, the outcome is unknown. The next
 // attempt first reads the head table. If the head table has the ID of the commit, the commit took place. Otherwise, the
@@ -66,8 +67,8 @@
 // Another program may change files without changing rows: it compacts files, rewrites manifests, expires snapshots or
 // sets tags. Its snapshots have the operation replace. The next commit then starts from penstock's last snapshot, not
 // from the other program's snapshot, because penstock must know which rows are in which of its files. The tag _penstock
-// keeps the files of penstock's last snapshot. To check that only such snapshots follow its own, penstock reads all of
-// them. Expired ones are in earlier metadata files.
+// keeps the files of penstock's last snapshot. Penstock reads all snapshots that follow its own snapshot, to check that
+// they change no rows. It finds expired snapshots in earlier metadata files.
 //
 // If another program changes rows or columns, the stream stops and reports the differences. [parquet.Lake.Accept]
 // undoes the changes. // Invariant 16

@@ -19,7 +19,8 @@ import (
 // snapshots. The tag keeps penstock's snapshot and its files, because the next commit needs them.
 const ownTag = "_penstock"
 
-// tagged() reports whether name is a tag or branch that another program has made. Its snapshot is never removed.
+// tagged() reports whether a name is that of a tag or branch that another program has made. The snapshot of such a tag
+// or branch is never removed.
 func tagged(name string) bool { return name != table.MainBranch && name != ownTag }
 
 const diffDropped = "it is no longer in the catalog"

@@ -51,8 +51,9 @@ func partitionRows(n int) (out []loadtest.Row) {
 	return out
 }
 
-// partitionFilters has for each partitioning a filter, as text for pyiceberg and as an expression for iceberg-go, and the
-// numbers of files in the table, of files that the filter reads, and of rows that it returns.
+// partitionFilters has a filter for each partitioning: as text for pyiceberg, and as an expression for iceberg-go. It
+// also has three numbers: the files in the table, the files that a scan with the filter reads, and the rows that the
+// scan returns.
 var partitionFilters = map[string]struct {
 	filter             string
 	expr               iceberg.BooleanExpression
@@ -132,7 +133,8 @@ func planned(t *testing.T, o Options, filter iceberg.BooleanExpression) int {
 	return len(all)
 }
 
-// A column that does not fit is an error before the first write. Later changes of the column end the partitioning.
+// If a column does not fit the partitioning, the destination returns an error before the first write. Later changes of
+// the column end the partitioning.
 func TestPartitionMisfit(t *testing.T) {
 	o := warehouse(t)
 	o.PartitionBy = partition.Spec{Column: "name", Transform: partition.Month}

@@ -323,8 +323,8 @@ func (r *restCatalog) oneByOne(ctx context.Context, all []change, changes []tabl
 	return nil
 }
 
-// undo makes the earlier snapshots of tables current again, after a later table had a conflict. If undo fails, the next
-// commit does the same.
+// undo makes the earlier snapshots of the changed tables current again, after the change of a later table had a
+// conflict. If undo fails, the next commit does the same.
 func (r *restCatalog) undo(ctx context.Context, all []change, done []tableChange) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
@@ -347,7 +347,7 @@ func (r *restCatalog) undo(ctx context.Context, all []change, done []tableChange
 
 var errUnsupported = errors.New("the catalog does not support this request")
 
-// post sends a commit. It does not send it twice, because the catalog may have executed the first request.
+// post sends a commit. It does not repeat a failed request, because the catalog may have executed the request.
 func (r *restCatalog) post(ctx context.Context, in any, path []string) error {
 	err := r.client.do(ctx, http.MethodPost, in, nil, path...)
 	answered, ok := errors.AsType[*statusError](err)

@@ -134,8 +134,8 @@ func types(s *iceberg.Schema) map[string]string {
 	return out
 }
 
-// specOf returns the spec of files with a partitioning. Each field has the ID that its column and transform have in an
-// earlier spec of the table, or a new ID. One ID never means two fields.
+// specOf returns the Iceberg partition spec for a configured partitioning. A field that is also in an earlier spec of
+// the table, with the same column and transform, has the same ID as there. Any other field gets a new ID.
 func (e *edition) specOf(by partition.Spec) (iceberg.PartitionSpec, error) {
 	var fields []iceberg.PartitionField
 	last := e.lastFieldID()
@@ -173,7 +173,7 @@ func (e *edition) specOf(by partition.Spec) (iceberg.PartitionSpec, error) {
 	return iceberg.NewPartitionSpec(fields...), nil
 }
 
-// fieldID returns the ID of the partition field in an earlier spec, or 0 if there is none.
+// fieldID returns the ID that an equal partition field has in an earlier spec, or 0 if there is no such field.
 func (e *edition) fieldID(like iceberg.PartitionField) int {
 	for _, s := range e.specs {
 		for _, f := range s.Fields() {
@@ -196,7 +196,8 @@ func (e *edition) lastFieldID() int {
 	return last
 }
 
-// useSpec returns the spec of files with a partitioning. If the table does not have this spec, it is added.
+// useSpec returns the Iceberg partition spec for a configured partitioning. If the table does not have this spec,
+// useSpec adds it.
 func (e *edition) useSpec(by partition.Spec) (*iceberg.PartitionSpec, error) {
 	want, err := e.specOf(by)
 	if err != nil {
@@ -220,7 +221,8 @@ func (e *edition) useSpec(by partition.Spec) (*iceberg.PartitionSpec, error) {
 	return spec, nil
 }
 
-// partitionOf returns the partition of a file, by the ID of the partition field. The spec is that of the file.
+// partitionOf returns the values of a file's partition fields, by the IDs of the fields. The argument spec is the
+// partition spec of the file.
 func (e *edition) partitionOf(spec *iceberg.PartitionSpec, f parquet.DataFile) (map[int]any, error) {
 	out := map[int]any{}
 	for _, of := range spec.Fields() {

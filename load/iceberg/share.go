@@ -87,10 +87,11 @@ func combined(spec parquet.Commit) []parquet.TableFiles {
 	return out
 }
 
-// mergeColumns returns the table's present columns, which are in live, followed by the new columns of the commit. Field
-// IDs are made from a column's name and type. So if a column's ID in the commit differs from its ID in the table,
-// neither type can hold the values of the other. Then mergeColumns returns a [parquet.Disagreement]. But if t.Reset is
-// set, it uses the column of the commit. It also returns an error if two columns have the same field ID.
+// mergeColumns returns the present columns of the table, which are those of the schema live, followed by the new
+// columns of the commit. Field IDs are made from a column's name and type. If a column has one ID in the commit and
+// another ID in the table, the types differ, and some files must be rewritten. Then mergeColumns returns a
+// [parquet.Disagreement], or uses the column of the commit if t.Reset is set. It also returns an error if two columns
+// have the same field ID.
 func mergeColumns(t parquet.TableFiles, live, want *iceberg.Schema) (*iceberg.Schema, error) {
 	fields := append([]iceberg.NestedField{}, live.Fields()...)
 	var apart []arrow.Field

@@ -56,7 +56,8 @@ func TestSharedPartitionOfNarrower(t *testing.T) {
 	}
 }
 
-// matching returns for each text how many rows a scan finds that filters by it.
+// matching scans the table once for each text, with a filter for this text. It returns the number of rows that each
+// scan finds.
 func matching(t *testing.T, o Options, texts ...string) map[string]int {
 	t.Helper()
 	out := map[string]int{}
@@ -84,7 +85,8 @@ func uniqueFieldIDs(t *testing.T, o Options) {
 	}
 }
 
-// The setting has changed when the second source commits first. Each source keeps its own partitioning.
+// The configured partitioning changes between the first commit of one source and the first commit of another source.
+// Each source keeps its own partitioning.
 func TestSharedPartitionings(t *testing.T) { everywhere(t, sharedPartitionings) }
 
 func sharedPartitionings(t *testing.T, warehouse place) {

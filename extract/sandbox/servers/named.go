@@ -114,7 +114,7 @@ var named = []struct {
 	{"whole", "all records in one answer to any request", func(s *Spec) { s.setPaging(KindWhole, ""); s.Size.Param = "" }},
 
 	{"cut", "10 of 45 records; the others cannot be reached", func(s *Spec) { s.setPaging(KindCap, ""); s.Size.Param = "" }},
-	{"cut_total", "the same, with a total of 45 in a foreign language", func(s *Spec) {
+	{"cut_total", "10 of 45 records, with the total under a Spanish name", func(s *Spec) {
 		s.setPaging(KindCap, "")
 		s.Size.Param = ""
 		s.addSignals(Signal{At: "/resumen/cantidad", Says: "total"})
@@ -122,7 +122,7 @@ var named = []struct {
 	{"total_of_page", "a total that counts only the page", func(s *Spec) { s.addSignals(Signal{At: "/total", Says: "total here"}) }},
 	{"total_estimated", "a total that is rounded up", func(s *Spec) { s.addSignals(Signal{At: "/total", Says: "total rounded"}) }},
 	{"total_text", "a total in quotes", func(s *Spec) { s.addSignals(Signal{At: "/total", Says: "total", As: "text"}) }},
-	{"more_yesno", "whether there is more, as Y and N", func(s *Spec) { s.addSignals(Signal{At: "/more", Says: "more", As: "yesno"}) }},
+	{"more_yesno", "Y or N: whether more pages follow", func(s *Spec) { s.addSignals(Signal{At: "/more", Says: "more", As: "yesno"}) }},
 	{"page_stuck", "a current_page that is 1 on every page", func(s *Spec) { s.addSignals(Signal{At: "/current_page", Says: "page stuck"}) }},
 	{"cursor_self", "a last cursor that points to its own page", func(s *Spec) {
 		s.setPaging(KindToken, "cursor")

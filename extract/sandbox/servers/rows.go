@@ -244,7 +244,8 @@ func (l *List) move(m Move) {
 	}
 }
 
-// Truth has the marks of the records that a run may find. A mark is a text in a record.
+// Truth has the marks of the records that a run may find. A mark is a text in a record that identifies the record and
+// its version.
 type Truth struct {
 	Now    []string `json:"now"`    // marks of the records in the list now
 	Always []string `json:"always"` // marks of the records that were in the list since the run began, unchanged

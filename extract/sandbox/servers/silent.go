@@ -10,7 +10,7 @@ import (
 //   - the total counts only the page, and the paging parameter has an unusual name;
 //   - records are hidden, so the first page is empty or has an unusual length, and the
 //     server refuses unknown parameters or treats them as filters;
-//   - a page always fails, with the status that servers return after the end.
+//   - a page always fails, with the status that servers return after the end of a list.
 //
 // The verdict on such a list may be proven, although records are missing.
 func (s Spec) Lies() bool {

@@ -156,7 +156,7 @@ type Edits struct {
 	Insert int `json:"insert,omitempty"`
 	Rekey  int `json:"rekey,omitempty"` // number of records at the end of the list that get the ids of the first records
 	Unkey  int `json:"unkey,omitempty"` // number of records that lose their id, beginning in the middle of the list
-	Swap   int `json:"swap,omitempty"`  // how many of the first records change and swap details with the last records, which do not change
+	Swap   int `json:"swap,omitempty"`  // this many of the first records change; each swaps its detail with one of the last records, which do not change
 }
 
 // Move is a change of the list during a run.

@@ -62,9 +62,9 @@ type breaker struct {
 	probing    bool    // no request has succeeded since the gate closed
 	probeUntil instant // until this instant, the other requests wait for the first one
 
-	strikes  int64 // closings because of a 429, after the last request that succeeded
-	failures int64 // failed requests after the last request that succeeded
-	outages  int64 // closings because of failures, after the last request that succeeded
+	strikes  int64 // closings because of a 429, since the last request that succeeded
+	failures int64 // failed requests since the last request that succeeded
+	outages  int64 // closings because of failures, since the last request that succeeded
 }
 
 // refused records a 429 and closes the gate. If the request was sent before the last closing, refused only makes the

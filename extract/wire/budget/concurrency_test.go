@@ -100,8 +100,8 @@ func (p *pool) count(n int) {
 	p.peak = max(p.peak, p.waiting)
 }
 
-// If a server is so busy that fewer requests at once bring as many answers per second, the governor sends fewer at
-// once.
+// A busy server may give as many answers per second to fewer concurrent requests. Then the governor sends fewer
+// requests at once.
 func TestConcurrencyOfBusyServer(t *testing.T) {
 	for _, workers := range []int{4, 10, 60} {
 		bubble(t, func(t *testing.T) {

@@ -54,12 +54,12 @@ type fleet struct {
 	leases  []grant       // in the order of their instants
 	until   instant       // when the leases end
 	lead    time.Duration // how long before the end of the leases the next exchange begins
-	given   int           // unused grants when the last lease arrived
+	given   int           // how many grants were unused when the last lease arrived
 	since   time.Time     // when the last lease arrived
 	wall    time.Time     // the same moment by the machine's clock, which may jump
-	taken   int           // grants that callers have taken since the last lease arrived
+	taken   int           // how many grants callers have taken since the last lease arrived
 	expired []instant     // for each grant that has expired since the last lease: the instant at which the window counted it
-	waiting int           // callers that wait for a grant
+	waiting int           // number of callers that wait for a grant
 	reports []report      // reports since the last exchange
 	telling bool          // an exchange for the reports is planned
 	asked   time.Time     // when the last exchange began

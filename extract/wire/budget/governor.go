@@ -241,7 +241,7 @@ func (g *Governor) probeDelay(r *record, now instant) time.Duration {
 		return 0
 	}
 	until := r.gate.until.add(probeWait)
-	if g.fleet != nil { // a request with a leased grant does not call record.reserve, so it waits here for the first one
+	if g.fleet != nil { // a request with a leased grant does not call record.reserve, so it waits here
 		until = max(until, g.probeUntil)
 	}
 	return until.sub(now)

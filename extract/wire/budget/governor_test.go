@@ -189,7 +189,7 @@ func TestGovernorUselessRetryAfter(t *testing.T) {
 	}
 }
 
-// A wait longer than MaxWait ends the request.
+// A request fails at once if it would have to wait longer than MaxWait.
 func TestGovernorParks(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: closed{}, latency: time.Millisecond, retry: "99999999999"}
@@ -300,8 +300,8 @@ func TestGovernorLearns(t *testing.T) {
 	}
 }
 
-// After several refusals in a row, the governor waits longer, but it learns only from the first refusal which rate is
-// too fast.
+// After several refusals in a row, the governor waits longer. Only the first of these refusals shows which rate is too
+// fast.
 func TestGovernorRefusedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		l := &link{counter: &refuseRange{from: 100, to: 103}, latency: 20 * time.Millisecond, retry: "3"}

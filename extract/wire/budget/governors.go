@@ -71,7 +71,7 @@ func (gs *Governors) release(name string, t *sharedGovernor) error {
 	return t.g.Close()
 }
 
-// applyLimit lowers the limit to the limit of p, if that limit is lower.
+// applyLimit applies the limit of p, if it is lower than the present limit.
 func (g *Governor) applyLimit(p Plan) error {
 	mine := newLimitEstimate(p)
 	return g.with(func(r *record, _ instant) bool {

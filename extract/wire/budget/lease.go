@@ -209,7 +209,7 @@ func (r *record) reserveAhead(now, first instant, got *lease, most int) (why str
 	return ""
 }
 
-// dropUnleased gives up the reserved requests before the given instant that no member has leased.
+// dropUnleased gives up reserved requests that no member has leased, if they are planned before the given instant.
 func (r *record) dropUnleased(until instant) {
 	r.unleased = slices.DeleteFunc(r.unleased, func(g grant) bool {
 		if g.at >= until {

@@ -319,13 +319,13 @@ func (t *tally) advance(second int64) {
 	t.last = max(t.last, second)
 }
 
-// busiest returns the most requests accepted in one second.
+// busiest returns the largest number of requests that were accepted in one second.
 func (t *tally) busiest(now instant) int {
 	t.advance(now.second())
 	return slices.Max(t.seconds[:])
 }
 
-// mean returns the accepted requests per second, without the current second.
+// mean returns the mean number of accepted requests per second. It leaves out the current second.
 func (t *tally) mean(now instant) float64 {
 	t.advance(now.second())
 	n := -t.seconds[now.second()%int64(len(t.seconds))]

@@ -116,7 +116,7 @@ func (p *Permit) send(r *record, now instant) (changed bool) {
 	return true
 }
 
-// Unwatched records that other code than the client has sent the request, some time ago.
+// Unwatched records that code other than the client has sent the request, some time ago.
 func (p *Permit) Unwatched() {
 	_ = p.g.with(func(r *record, now instant) bool {
 		p.send(r, now)
@@ -186,7 +186,7 @@ func (g *Governor) tell(r *record, s report) {
 	}
 	if g.fleet != nil {
 		g.queueReport(s, r.gate.until != before.until || r.gate.probing != before.probing)
-		if r.gate.epoch != before.epoch { // when the gate opens again, only one request of all workers may go first
+		if r.gate.epoch != before.epoch { // the gate has closed; when it opens, only one request of all workers may go first
 			g.dropLeases()
 		}
 	}

@@ -96,7 +96,7 @@ func TestProbeHangs(t *testing.T) {
 			took := time.Since(begun)
 			rest.Wait()
 			for i := 1; i < len(h.ahead); i++ {
-				require.GreaterOrEqual(t, h.ahead[i].Sub(h.ahead[i-1]), probeWait-time.Second, "one request goes first at a time")
+				require.GreaterOrEqual(t, h.ahead[i].Sub(h.ahead[i-1]), probeWait-time.Second, "after each request that hangs, only one further request goes first")
 			}
 			// Each request waits once for the gate, and once for each request that hangs.
 			require.LessOrEqual(t, took, 40*time.Second+time.Duration(hangs+1)*(probeWait+time.Second), "%v", hang)

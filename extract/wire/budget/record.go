@@ -212,7 +212,7 @@ func (r *record) settle(p report) {
 	}
 }
 
-// clockSlack is the largest difference between two clocks that still counts as equal.
+// clockSlack is how far two clocks may differ and still count as equal.
 const clockSlack = time.Second
 
 // join adds a member. If no other member is alive, and the record is old or the configured limit has changed, join

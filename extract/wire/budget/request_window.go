@@ -36,7 +36,7 @@ type requestWindow struct {
 
 	answers  int64
 	fastest  time.Duration // fastest answer since the current fastSpan began
-	previous time.Duration // fastest answer of the fastSpan before
+	previous time.Duration // fastest answer of the previous fastSpan
 	slowest  time.Duration // slowest answer; when a fastSpan begins, it moves halfway to the newest answer
 	seen     int64         // number of answers, halved when a fastSpan begins
 	spanEnds instant

@@ -11,7 +11,7 @@ type Stats struct {
 	Used      float64       // used share of Allowed in the last seconds, from 0 to about 1
 	InFlight  int           // requests of this process in flight
 	WaitsFor  string        // what the next request waits for; "" if it does not wait
-	GateUntil time.Time     // the gate is closed until then; zero or past if open
+	GateUntil time.Time     // the gate is closed until this time; zero or in the past: the gate is open
 	Guard     time.Duration // mean time for which a request counts beyond its window
 }
 
