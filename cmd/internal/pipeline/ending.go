@@ -78,8 +78,8 @@ func (e *ending) why() string {
 	return proof.Reasons(e.facts)
 }
 
-// sort finds out which missing rows may be deleted. Two kinds of rows stay: those whose records arrived but were
-// rejected, and those of parents that were not requested.
+// sort finds out which missing rows may be deleted. A row stays if its record arrived but was rejected, or if its
+// parent was not requested.
 func (e *ending) sort(out load.Outcome) {
 	if e.facts.Skipped > 0 {
 		e.others = batch.Retained(out.Keys)

@@ -64,7 +64,7 @@ func baseErrors(err error) []*BaseError {
 // may lack records.
 type HeldError struct {
 	Reason  string
-	Confirm bool     // with Options.ConfirmShrink, the missing rows are deleted
+	Confirm bool     // a run with Options.ConfirmShrink deletes the missing rows
 	Doubts  []string // doubts of package proof that apply, the gravest first
 }
 

@@ -410,7 +410,7 @@ func (r *editedRig) traits() string {
 }
 
 // TestEditedLists generates lists whose records are edited while they are read. For some lists, probes find out how to
-// read them. For the others, a user configures how to read them, correctly or not.
+// read them. For the other lists, a user configures how to read them, correctly or not.
 //
 // After a list has stopped changing, two more runs load every change that incremental passes can find. If incremental
 // is auto, these are the changes that were committed within the lookback and updated the time of change. A week later,

@@ -19,8 +19,8 @@ import (
 // maxKeys is the number of keys that a run tries for a stream. // Invariant 15
 const maxKeys = 4
 
-// otherKey ends a pass if the stream has another key than the table. This happens if an earlier run chose the table's
-// key, and the convention that it stored was lost.
+// otherKey ends a pass if the stream's key differs from the table's key. This happens if an earlier run chose the
+// table's key, and the convention that this run stored was lost.
 func (p *pass) otherKey(tables []schemas.Table) error {
 	i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
 	if i < 0 || p.stream.Stated["key"] != "" || slices.Equal(tables[i].Key, p.stream.Key) || p.watch.tried >= maxKeys {

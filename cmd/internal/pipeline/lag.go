@@ -43,13 +43,13 @@ func (k *destinationRun) inSurvey() bool {
 }
 
 // outdated reports whether err means only that the survey is out of date, because another process has moved the cursor
-// since then. The stream then begins again, from the cursor that the destination has now.
+// since the survey. The stream then begins again, from the cursor that the destination has now.
 func (k *destinationRun) outdated(err error) bool {
 	return k.surveyed && errors.Is(err, state.ErrMoved)
 }
 
 // reopen begins the stream again, without the survey. It fails if another process has made a pass since the survey,
-// because rows of that later pass would count as rows of this one. // Invariant 13
+// because rows of that later pass would count as rows of this run's pass. // Invariant 13
 func (k *destinationRun) reopen(ctx context.Context, st *streamRun) {
 	if s, ok := k.dest.Destination.(*surveyedDestination); ok {
 		s.leave(k.key)

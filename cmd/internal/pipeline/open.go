@@ -97,7 +97,7 @@ func (k *destinationRun) children(ctx context.Context, r *run) (bool, error) {
 	return false, nil
 }
 
-// inPlace reports whether the table is the one that the last pass wrote. If it is not, the stream must be read
+// inPlace reports whether the table is still the table that the last pass wrote. If it is not, the stream must be read
 // from the beginning.
 func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, error) {
 	table := st.stream.Table.Name

@@ -225,7 +225,7 @@ func (e *estate) equal() {
 	require.Equal(e.t, want, e.rows("x_detail", "secret"))
 }
 
-// If 50 of 5,000 parents have changed, those 50 are requested, and a tenth of the others.
+// If 50 of 5,000 parents have changed, a run requests these 50 and a tenth of the other parents.
 func TestUnchangedParentsAreSkipped(t *testing.T) {
 	all := 5000
 	if testing.Short() {

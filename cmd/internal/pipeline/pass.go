@@ -65,7 +65,7 @@ type group struct {
 	rows    int64
 	size    groupSize
 	held    int64 // bytes reserved from the budget for this group
-	loose   int64 // the part of g.held for those pages whose records are in no batch yet
+	loose   int64 // the part of g.held for pages whose records are not in a batch yet
 	batched int64 // bytes of the batches that were made since the last call of settle()
 	spill   bool  // write the group to the transaction now, although the transaction stays open
 

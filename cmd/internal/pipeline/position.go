@@ -30,8 +30,8 @@ func (k *destinationRun) storedPosition(p *pass, g *group, pos cursor.Position) 
 	return main, err
 }
 
-// announced returns pos with the state of the webhook events after the pass. If all is true, the pass has read every
-// record.
+// announced returns pos with the state of the webhook events after the pass. The parameter all is true if the pass has
+// read every record.
 func (k *destinationRun) announced(pos cursor.Position, all bool) cursor.Position {
 	begun, err := k.begun.Applied()
 	if err != nil || pos.Events == "" {

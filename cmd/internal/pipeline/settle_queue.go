@@ -67,8 +67,9 @@ func (q *settleQueue) slot(ctx context.Context, ended func()) *slot {
 	return s
 }
 
-// finish() records that in this destination only the commit of the stream's last pass is left. When that is so in all
-// destinations, streams that wait for this stream begin. So one transaction can commit a stream and its child streams.
+// finish() records that in this destination only the commit of the stream's last pass is left. After finish() was
+// called for all destinations, streams that wait for this stream begin. So one transaction can commit a stream and its
+// child streams.
 func (s *slot) finish(destination string, destinations int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

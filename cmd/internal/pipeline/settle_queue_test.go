@@ -91,7 +91,7 @@ func (r *rig) moveCursor(ctx context.Context, stream string, change func(*cursor
 }
 
 // If another process moves the cursor after the survey, the stream begins again from the new cursor. But if that
-// process has made a pass, the stream fails: rows of that pass would count as rows of this one. Invariant 13
+// process has made a pass, the stream fails: rows of that pass would count as rows of this run's pass. Invariant 13
 func TestCursorMovesAfterTheSurvey(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*cursor.Position)

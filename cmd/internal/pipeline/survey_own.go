@@ -39,8 +39,8 @@ var pastColumns = map[string][]string{
 	load.Runs.Name:         {"pipeline", "run", "started_at", "ended_at", "status", "counts"},
 }
 
-// ownTables returns what the survey reads of penstock's own tables. If past is true, the survey also reads what a
-// forecast needs: the rows about past runs.
+// ownTables returns what the survey reads of penstock's own tables. If the parameter past is true, the survey also
+// reads what a forecast needs: the rows about past runs.
 func (s *surveyedDestination) ownTables(past bool) (all []load.SurveyedOwn) {
 	s.own = map[string]*ownRows{
 		load.Conventions.Name: {columns: conventionColumns}, load.Rejects.Name: {columns: reject.OpenColumns()}, load.Parents.Name: {columns: parents.StoredColumns()},

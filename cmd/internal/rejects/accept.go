@@ -30,9 +30,9 @@ func (r AcceptReport) ExitCode() int {
 	return rejectsExit(r.Streams, func(s Accepted) (string, int64) { return s.Error, s.Left })
 }
 
-// Accept marks the open rejects of the streams in c as accepted losses. A stream with open rejects is not complete.
-// Accepted rejects do not matter for that. A record that is later rejected for another reason must be accepted again.
-// Accept sends no requests to the source.
+// Accept marks the open rejects of the streams in c as accepted losses. A stream with open rejects is not complete, but
+// a stream with only accepted rejects can be. A record that is later rejected for another reason must be accepted
+// again. Accept sends no requests to the source.
 func Accept(ctx context.Context, c pipeline.Config) (rep AcceptReport, err error) {
 	rep.Run, err = overRejects(ctx, c, func(t *rejectRetry) {
 		a := Accepted{Stream: t.stream.Name, Destination: t.dest.Name}

@@ -17,8 +17,8 @@ func Hint(w io.Writer, indent, hint string) error {
 	return err
 }
 
-// Printable escapes control characters, so that text is safe for a terminal and a log. If lines is true, it keeps
-// newlines.
+// Printable escapes control characters, so that text is safe for a terminal and a log. If the parameter lines is true,
+// it keeps newlines.
 func Printable(s string, lines bool) string {
 	clean := func(r rune) bool {
 		return r < ' ' && !(lines && r == '\n') || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069

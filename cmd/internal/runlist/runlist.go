@@ -164,7 +164,7 @@ const stateWait = 5 * time.Second
 const mostRecords = 200
 
 // ofState sets the fields of the runs to what the state has recorded, and reports whether the state knows any of the
-// runs. If every is true, ofState also adds the runs that no destination has.
+// runs. If the parameter every is true, ofState also adds the runs that no destination has.
 func ofState(ctx context.Context, o *open.Opener, all map[string]*Run, run string, every bool) (known bool) {
 	c, err := o.LoadDestinations()
 	if err != nil {

@@ -39,7 +39,7 @@ type RunEnded struct {
 	Run      string
 	Trigger  Trigger
 	Due      time.Time
-	Late     bool // the run began too late for its slot; false for a run that resumes another
+	Late     bool // the run began too late for its slot; false for a resumed run
 	Over     bool // the slot is done; false if the run has no slot, or if a process continues the run later
 	At       time.Time
 	Report   pipeline.Report

@@ -53,8 +53,8 @@ type Lane struct {
 // Knowledge is the input of a forecast.
 type Knowledge struct {
 	Streams  []schemas.Stream                            // in the order of the run
-	History  map[string]History                          // by stream; only of streams that were read before
-	Sizes    map[string]Size                             // by stream; of lists without a history
+	History  map[string]History                          // by stream; a stream that was never read has no entry
+	Sizes    map[string]Size                             // by stream; sizes of the lists that have no history
 	Sent     int64                                       // requests that found out the sizes
 	Expected func(s schemas.Stream, parents int64) int64 // how many of the given number of parents a pass requests if no parent has changed
 	Find     func(stream string) (schemas.Stream, bool)  // finds a parent that is not a stream of the run

@@ -37,7 +37,8 @@ type deltaRow struct {
 // maxDeltaRows limits the records of an overlay. Further events wait for the end of the pass. // Invariant 6
 const maxDeltaRows = 50_000
 
-// Follow gets the cursor that the pass knows. If deltas have moved it, Follow returns the new cursor, else the same one.
+// Follow returns the cursor of the stream. The parameter stored is the cursor that the pass knows. Follow returns
+// another cursor only if deltas have moved it.
 func (l *Overlay) Follow(ctx context.Context, k state.Key, stored state.Cursor) state.Cursor {
 	if l == nil {
 		return stored

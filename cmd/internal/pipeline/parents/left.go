@@ -125,9 +125,9 @@ func (k *Tracker) skipped(m *Stored, context []arrow.Array, row int) bool {
 	return !asked && m.lists(id)
 }
 
-// exclusive reports whether only the answer for the row's own parent can contain the row's record. This is so if each
-// parent has one record, and the record's key is one of the values that identify the parent. If several values
-// identify a parent, no parent that exists now may have that key among its values.
+// exclusive reports whether only the answer for the row's own parent can contain the row's record. Each parent must
+// have one record, and the record's key must be one of the values that identify the parent. If several values identify
+// a parent, there is one more condition: the values of no existing parent include that key.
 func (k *Tracker) exclusive(key, context []arrow.Array, row int) bool {
 	if !k.single || len(key) != 1 {
 		return false

@@ -150,8 +150,8 @@ func (t Table) Write(ctx context.Context, tx load.Tx, pass string, now time.Time
 	return nil
 }
 
-// tellsParents reports whether each row identifies its parent. The columns that do so must store the values exactly as
-// the source returned them.
+// tellsParents reports whether each row identifies its parent. The columns that identify the parent must store their
+// values exactly as the source returned them.
 func tellsParents(t schemas.Table, columns []string) bool {
 	return !slices.ContainsFunc(columns, func(c string) bool {
 		at := t.Columns.FieldIndices(c)

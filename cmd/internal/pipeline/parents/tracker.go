@@ -43,7 +43,7 @@ type Tracker struct {
 	again      map[uint64]bool // ids of parents whose rows were missing in the previous pass; this pass requests these parents in any case
 
 	controls  int
-	requested []uint64 // ids of requested parents, if others are skipped; sorted at the end
+	requested []uint64 // ids of requested parents, if other parents are skipped; sorted at the end
 	rowKeys   []uint64 // hashes of the keys of the requested parents' rows; sorted at the end
 	values    []uint64 // hashes of the values of all parents' tuples, if a tuple has several values
 	noted     []Parent

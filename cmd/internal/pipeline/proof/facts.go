@@ -55,7 +55,7 @@ type Facts struct {
 
 	Second  Reading     `json:"second,omitempty"`  // the pipeline: comparison with the previous reading of the same run
 	Others  *Difference `json:"others,omitempty"`  // the pipeline: what differs in a second reading
-	Earlier int64       `json:"earlier,omitempty"` // the pipeline: at least this many records were found by another reading of the run, but not by this one
+	Earlier int64       `json:"earlier,omitempty"` // the pipeline: at least this many records were found by another reading of the run, but not by this reading
 	Twin    *Difference `json:"twin,omitempty"`    // the pipeline: what differs from another stream that should return the same records
 
 	Parents    int     `json:"parents,omitempty"`  // the extractor: parents that were requested

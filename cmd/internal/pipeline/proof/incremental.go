@@ -14,7 +14,7 @@ type Changes struct {
 }
 
 // Refuted returns why incremental passes miss changes; "" if nothing shows that they do. One overlooked row is
-// enough, because incremental passes may have missed others too.
+// enough, because incremental passes may have missed other rows too.
 func (c Changes) Refuted() string {
 	switch {
 	case c.Overlooked > 0:

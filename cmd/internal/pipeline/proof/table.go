@@ -12,7 +12,7 @@ type Table struct {
 	Missed   int64 // the destination: Missing, plus the rows whose records were rejected
 
 	Rejected  int64 // the transformer: records of the pass that no table could store
-	Sorted    bool  // the pipeline: it has sorted the missing rows into those of rejected records and the others
+	Sorted    bool  // the pipeline: it has sorted the missing rows into rows of rejected records and other rows
 	Elsewhere int64 // the pipeline: missing rows that may belong to a parent that was not requested
 
 	SureBefore   bool  // the pipeline: this run has read the stream before, and this earlier reading can be a witness (see Confirms)

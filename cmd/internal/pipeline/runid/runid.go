@@ -62,7 +62,7 @@ func Pass(run, id string) int64 {
 	return 35*int64(len(number)-len(digit)) + n
 }
 
-// After returns the id of the run's next pass. It gets the ids of earlier passes, and ignores those of other runs. So
+// After returns the id of the run's next pass. It gets the ids of earlier passes, and ignores ids of other runs. So
 // another attempt at a run, perhaps in another process, continues the numbers of the previous attempt.
 func After(run string, ids ...string) string {
 	var last int64

@@ -74,7 +74,7 @@ type List struct {
 }
 
 // Sized gives each record the member "size". Its value is a text in the records at the given indexes, and a number in
-// the others.
+// the other records.
 func (l *List) Sized(texts ...int) {
 	l.Numbers = true
 	for i := range l.Records {

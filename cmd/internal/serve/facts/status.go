@@ -113,7 +113,7 @@ func set(all []string) map[string]bool {
 }
 
 // of(s) returns the streams of a pipeline with one source. If the last run or the run in progress is newer than the
-// snapshot, its outcome replaces that of the snapshot.
+// snapshot, its outcome replaces the outcome in the snapshot.
 func (b *snapshot) of(s serve.Status) []board.Stream {
 	var all []board.Stream
 	reports := b.newerReports(s)

@@ -126,7 +126,7 @@ func (f *Facts) backlog(w *board.Webhook) {
 }
 
 // coverage returns how many changes webhooks have announced, for each stream. If several destinations store such
-// counts, it takes those of the first destination.
+// counts, it returns the counts of the first destination.
 func (f *Facts) coverage(ctx context.Context, source string) (all []board.Coverage) {
 	snapshots := f.snapshotsOf(ctx, "")
 	for _, s := range f.daemon.Hub().Statuses() {

@@ -201,8 +201,8 @@ func put(data []byte, at int) func([]byte) []byte {
 	}
 }
 
-// cut() writes the files as they are after a power cut. If luck is true, they also have parts of the data that was
-// not synced.
+// cut() writes the files as they are after a power cut. If the parameter luck is true, the files also have parts of the
+// data that was not synced.
 func (d *disk) cut(t *testing.T, dir string, luck bool) {
 	t.Helper()
 	for path, f := range d.files {
