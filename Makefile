@@ -15,12 +15,13 @@ COMMA  := ,
 # cannot change them.
 LINK   := $(if $(filter Linux,$(shell uname -s)),-extldflags=-Wl$(COMMA)--no-export-dynamic$(COMMA)-z$(COMMA)now)
 # -trimpath: the program contains no paths of this machine. -s -w: no debug symbols; panics print line numbers
-# nevertheless. pie: the program is loaded at a random address. buildvcs: it contains its commit and the commit's date.
+# nevertheless. pie: the program is loaded at a random address. buildvcs: the program contains the id and the date of
+# its commit.
 BUILD  := -trimpath -buildvcs=$(if $(shell git rev-parse --verify -q HEAD 2>/dev/null),auto,false) -buildmode=pie -ldflags '-s -w $(LINK)'
 # A release has no build id. The id depends on the folder of the module cache, so two builds of a commit would have
 # different bytes. Other builds have an id. Without an id, the go command would link them again each time.
 NOID   := -buildid=
-# make race tests the packages in RACED, which start goroutines. These packages are not in it:
+# make race tests the packages in RACED, which start goroutines. RACED does not contain these packages:
 #   - the destinations, because the database engines do most of their work
 #   - the dashboard, because its browser tests would time out
 #   - cmd/penstock, because its tests would take half an hour, and cmd/internal/execute, which they test

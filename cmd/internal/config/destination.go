@@ -22,7 +22,9 @@ type Destination struct {
 	Mode    fs.FileMode // mode of created files; 0: the umask decides, but other users can never write
 	Files   string      // folder for downloaded files, such as PDFs; "": the default of the scheme
 
-	Together int // largest number of destinations of the same server, including this one, that one pipeline writes to
+	// Together is the number of destinations on this destination's server that one pipeline writes to, including this
+	// destination. If several pipelines write to it, Together is the largest of their numbers.
+	Together int
 
 	AccessKey, SecretKey wire.Secret // credentials of an object store; "": the client library of the cloud finds them
 }

@@ -55,8 +55,8 @@ func (v value) reference(name string) (string, bool) {
 	return text, text != ""
 }
 
-// inserted returns the text of a file or command, without the line breaks at its end. If the text is empty, it reports
-// a fault.
+// inserted returns the content of a file or the output of a command, without the line breaks at the end. If the content
+// or output is empty, inserted reports a fault.
 func (v value) inserted(name, text string, err error, empty string) (string, bool) {
 	text = strings.TrimRight(text, "\r\n")
 	switch {

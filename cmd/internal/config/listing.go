@@ -65,9 +65,9 @@ func readSources(v value, destinations []Destination) (all []Source, l *Listing)
 	switch {
 	case l == nil && !template.given():
 	case l == nil:
-		v.fault(template.pos(), "sources: template needs from, which lists the sources")
+		v.fault(template.pos(), "sources: `template` needs `from`, which lists the sources")
 	case !template.given():
-		v.fault(l.At, "sources: from needs a template, from which each source is made")
+		v.fault(l.At, "sources: `from` needs a `template`, which describes the source of each row")
 	case len(v.r.faults) == 0:
 		all = append(all, l.read(template, all)...)
 	}
@@ -115,7 +115,8 @@ func (l *Listing) readOf(v value, destinations []Destination) {
 	}
 }
 
-// read makes a source of each row of the list. It also gets the sources of the file, because each name must be unique.
+// read makes a source from each row of the list. The argument before has the sources of the file itself: a row must not
+// repeat one of their names.
 func (l *Listing) read(template value, before []Source) []Source {
 	r := template.r
 	if r.Rows == nil {
@@ -130,7 +131,7 @@ func (l *Listing) read(template value, before []Source) []Source {
 		r.fault(l.At, "sources from: %v", err)
 		return nil
 	case len(rows) > mostSources:
-		r.fault(l.At, "sources from: more than %d", mostSources)
+		r.fault(l.At, "sources from: the list has more than %d rows", mostSources)
 		return nil
 	}
 	taken := map[string]bool{}

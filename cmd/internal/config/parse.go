@@ -94,7 +94,7 @@ func (r *reader) checkCollisions(c *Config) {
 }
 
 // collides reports tables of the pipeline p that an earlier pipeline also writes. It compares only tables in the
-// destination dest. The slice has the table names of each pipeline up to p, so the last entry has those of p.
+// destination dest. The argument tables has the table names of each pipeline up to p, so its last entry has those of p.
 func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, dest Ref) {
 	d, _ := c.Destination(dest.Text)
 	mine := tables[len(tables)-1]

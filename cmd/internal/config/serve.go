@@ -47,8 +47,8 @@ func readServe(v value) Serve {
 	return s
 }
 
-// checkListen checks the address of the daemon or of a worker, and names its key in messages. Both addresses use the
-// tokens and the certificate of s.
+// checkListen checks the address of the daemon or of a worker. Both addresses use the tokens and the certificate of s.
+// Messages call the address by the text in the argument what, such as "serve listen".
 func (s Serve) checkListen(v value, what, listen, preset string) {
 	if strings.HasPrefix(listen, unixPrefix) {
 		switch {

@@ -21,9 +21,9 @@ type value struct {
 	what string // what messages call it, such as "source main v2 auth"
 
 	row    *listedRow // the row from which a source is being made; nil for sources of the file
-	place  bool       // in a destination or in the state
-	secret bool       // a credential
-	isURL  bool       // fields of row must be safe to insert into a URL
+	place  bool       // the value is in a destination or in the state
+	secret bool       // the value is a credential
+	isURL  bool       // the value is a URL, so the fields of the row must be safe to insert into a URL
 }
 
 // root returns a whole file as one value, with the name that messages use for it.
@@ -361,8 +361,8 @@ func period(v value) time.Duration {
 	})
 }
 
-// notEmpty reports a list without items. It reports nothing if the file has other faults, because the list may be empty
-// for the same reason.
+// notEmpty reports a list without items. It reports nothing if the file has other faults, because one of them may be
+// the reason why the list is empty.
 func (v value) notEmpty(items int) {
 	if items == 0 && len(v.r.faults) == 0 {
 		v.fault(v.pos(), "%s is empty", v.what)

@@ -101,8 +101,8 @@ func (w *Webhooks) readSchemes(v value) []signature.Scheme {
 }
 
 // readScheme reads one scheme: the name of a preset, a mapping, or the word learn. For learn, it returns nil. A preset
-// with an entry in [ownHeaders] becomes two schemes, one for each header. The index becomes a part of the name of a
-// mapping, so that the names in a list differ.
+// with an entry in [ownHeaders] becomes two schemes, one for each header. If the scheme is a mapping, its name contains
+// the index, so that the names in a list differ.
 func (w *Webhooks) readScheme(v value, index int) []signature.Scheme {
 	if v.isMapping() {
 		return []signature.Scheme{w.readBlock(v, index)}

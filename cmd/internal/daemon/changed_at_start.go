@@ -22,7 +22,7 @@ func ChangedAtStart(was, is config.Config) []string {
 func changed(was, is config.Config, own ...comparedKey) (keys []string) {
 	for _, k := range append(own,
 		comparedKey{"serve.tls", sameFiles(was.Serve.TLS, is.Serve.TLS)},
-		comparedKey{"serve.auth", len(was.Serve.Tokens) == 0 || len(is.Serve.Tokens) > 0}, // other tokens take effect at once; only the removal of all tokens needs a restart
+		comparedKey{"serve.auth", len(was.Serve.Tokens) == 0 || len(is.Serve.Tokens) > 0}, // changed tokens take effect at once; only the removal of all tokens needs a restart
 		comparedKey{"state", was.State.Dir == is.State.Dir && was.State.URL == is.State.URL && was.State.Keyring == is.State.Keyring},
 	) {
 		if !k.same {

@@ -238,7 +238,7 @@ func (s *Signals) standings() []signal.Inbox {
 	defer cancel()
 	standings, err := s.inbox.Backlogs(ctx)
 	if err != nil {
-		s.log.Warn("read inbox for metrics", "error", err)
+		s.log.Warn("cannot read the inbox for metrics", "error", err)
 	}
 	var all []signal.Inbox
 	for _, i := range standings {

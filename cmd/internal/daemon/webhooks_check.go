@@ -48,7 +48,7 @@ func CheckWebhooks(ctx context.Context, o *open.Opener, c *config.Config, source
 		return []check.Finding{check.Failed(ctx, part, err, "")}
 	}
 	return []check.Finding{{Part: part, OK: true, Detail: fmt.Sprintf("scheme not known yet, %d deliveries captured; %s", n, keys),
-		Hint: "`penstock webhooks learn " + source + "` finds it from three deliveries"}}
+		Hint: "`penstock webhooks learn " + source + "` finds the scheme from three deliveries"}}
 }
 
 // keyTerms describes the secrets: their names and when they expire. It also returns the number of secrets that have not

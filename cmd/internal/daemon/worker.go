@@ -120,8 +120,8 @@ func (w *worker) work(ctx context.Context, c *config.Config) error {
 	return nil
 }
 
-// begin stores the [execute.Worker] that was opened. It also passes the current configuration to it, because SIGHUP may
-// have changed the configuration meanwhile.
+// begin stores the [execute.Worker] that was opened. It also passes the current configuration to this Worker, because
+// SIGHUP may have changed the configuration since the Worker was opened.
 func (w *worker) begin(units *execute.Worker) {
 	w.configuring.Lock()
 	defer w.configuring.Unlock()
@@ -176,7 +176,7 @@ func unitsNow(w *execute.Worker, log *slog.Logger) (*signal.Units, []signal.Slot
 	defer cancel()
 	l, err := w.Load(ctx)
 	if err != nil {
-		log.Warn("read units for metrics", "error", err)
+		log.Warn("cannot read the units for metrics", "error", err)
 		return nil, slots
 	}
 	u := signal.Units(l)

@@ -6,9 +6,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Apply reads new events from the inbox, and applies the events of each stream for which none has arrived for a short
-// time. A later call applies the events that cannot be applied yet. Apply returns an error only if the inbox cannot be
-// read, or if ctx ends.
+// Apply reads new events from the inbox. Once no event of a stream has arrived for a short time, Apply applies the
+// events of this stream. Events that cannot be applied yet are left to a later call. Apply returns an error only if the
+// inbox cannot be read, or if ctx ends.
 func (d *Deltas) Apply(ctx context.Context) (Report, error) {
 	d.rep = Report{}
 	d.begin(ctx)
@@ -33,7 +33,8 @@ func (d *Deltas) Apply(ctx context.Context) (Report, error) {
 	return d.rep, nil
 }
 
-// begin reads the conventions from time to time. It reads the stored positions of a destination only once.
+// begin reads the stored conventions again from time to time. It reads the stored positions of each destination only
+// once.
 func (d *Deltas) begin(ctx context.Context) {
 	if now := d.now(); d.settles.Before(now) {
 		d.settles = now.Add(d.pace.trust)

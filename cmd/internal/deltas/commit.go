@@ -122,7 +122,7 @@ func (x *delta) mapAll(ctx context.Context, stamp string, positions []*destinati
 	return x.mapSome(stamp, tables, records)
 }
 
-// write commits rows, rejects, tombstones and the ordinal of the events in one transaction. // Invariants 1, 2
+// write commits rows, rejects, tombstones and the ordinal of the last event in one transaction. // Invariants 1, 2
 func (x *delta) write(ctx context.Context, p *destinationPosition, stamp string, m *mapped) (load.Outcome, error) {
 	s := x.q.stream
 	described, table, err := x.provisional(ctx, p, stamp)
@@ -323,8 +323,8 @@ func (x *delta) unanswered(ctx context.Context, p *destinationPosition, n *overl
 
 const answerTime = 5 * time.Second
 
-// markForRequest makes the next run request the records in x.reread once more. Without the mark, the run would skip a
-// record if its entry in the list is the same as in an earlier run. // Invariant 1
+// markForRequest makes the next run request the records in x.reread once more. Without markForRequest, the run would
+// skip a record if its entry in the list is the same as in an earlier run. // Invariant 1
 func (x *delta) markForRequest(ctx context.Context, tx load.Tx, stamp string) error {
 	rows := make([][]any, len(x.reread))
 	for i, tuple := range x.reread {

@@ -52,7 +52,8 @@ func (x *delta) leftOut(m *mapped) []*entity {
 	})
 }
 
-// keyBatches returns one batch of integers and one of texts, without empty batches.
+// keyBatches returns the keys in at most two batches: the integers in one batch, and the texts in another. It leaves
+// out an empty batch.
 func keyBatches(column string, all []*entity) []arrow.RecordBatch {
 	numbers, texts := array.NewInt64Builder(memory.DefaultAllocator), array.NewStringBuilder(memory.DefaultAllocator)
 	defer numbers.Release()

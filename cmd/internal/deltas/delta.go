@@ -51,8 +51,8 @@ func (m *mapped) release() {
 	batch.ReleaseTables(m.batches)
 }
 
-// stamp returns the run id for the rows of this commit. It is greater than the ids of all earlier passes. So a
-// resumed pass treats the rows as read. // Invariants 8, 12
+// stamp returns the run id for the rows of this commit. It is greater than the ids of all earlier passes. So if one of
+// these passes is resumed, it treats the rows as rows that it has already read. // Invariants 8, 12
 func (x *delta) stamp(positions []*destinationPosition) string {
 	if x.overlays != nil {
 		return overlay.Stamp(x.overlays)

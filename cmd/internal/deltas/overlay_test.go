@@ -89,7 +89,7 @@ func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 }
 
 // A page is requested first, and then one of its records. The record is committed before the page. The page does not
-// overwrite the record's row. If the two differ, the record is requested once more.
+// overwrite the record's row. If the entry on the page differs from the record, the record is requested once more.
 func TestDeltasAreNotOverwrittenByAnEarlierPage(t *testing.T) {
 	m := newModel(12)
 	r := newDeltaRig(t, m)

@@ -52,7 +52,7 @@ type entity struct {
 	data        []byte    // the record in the last event; nil if it is too large or events disagree
 	tries       int       // number of requests so far
 	due         time.Time // when to request it again; zero if it is not due
-	stored      bool      // a destination stores that the record must be requested again; received is then the time when it was queued
+	stored      bool      // a destination stores that the record must be requested again; then the field received has the time when the record was queued
 }
 
 // maxData is the size in bytes up to which the record of an event is kept.

@@ -16,10 +16,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Applier applies the webhook events of a source to one pipeline. Each time, it takes the pipeline's lock and
-// releases it afterwards, so that a manual sync can take the lock in between. An applier and a run of the same
-// process share the lock. The source and destinations stay open until Close. An Applier is not safe for
-// concurrent use.
+// Applier applies the webhook events of a source to one pipeline. Each call of Apply takes the pipeline's lock and
+// releases it at the end, so that a manual sync can take the lock between two calls. An applier and a run of the same
+// process share the lock. The source and destinations stay open until Close. An Applier is not safe for concurrent use.
 type Applier struct {
 	executor *Executor
 	conf     *config.Config
@@ -44,8 +43,8 @@ const (
 	appliedAgain = 30 * time.Second
 )
 
-// Apply does what [Applier.ApplyOnce] does. If another process or host has the pipeline, the report says when to try
-// again. If events cannot be applied now, the log says why.
+// Apply does what [Applier.ApplyOnce] does. If another process has the pipeline's lock, or another host owns a
+// destination, the report says when to try again. If events cannot be applied now, the log says why.
 func (a *Applier) Apply(ctx context.Context) (none deltas.Report, err error) {
 	rep, err := a.ApplyOnce(ctx)
 	if errors.Is(errors.Join(err, rep.Trouble), wire.ErrSignIn) {

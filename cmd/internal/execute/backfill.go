@@ -30,7 +30,7 @@ func (x *Executor) skipUnranged(ctx context.Context, r *open.Run, named []string
 	})
 	for _, name := range left {
 		if slices.Contains(named, name) {
-			return failure.Usage(render.HintRange(name), "%s cannot be read by range: that needs a filter by time of last change or a list by months, no parent, and a mode other than replace", name)
+			return failure.Usage(render.HintRange(name), "%s cannot be read by range: a range needs a stream without a parent, in a mode other than replace, with a filter by time of last change or a list by months", name)
 		}
 	}
 	if len(r.Streams) == 0 {

@@ -15,7 +15,7 @@ import (
 )
 
 // delivery is what this process does when the queue delivers a job: it makes attempts at the units of the job, in a
-// slot.
+// worker slot.
 type delivery struct {
 	executor *Executor
 	db       *postgres.Store

@@ -23,7 +23,7 @@ func (w *Worker) Dispatch(ctx context.Context, r Run) (report pipeline.Report, e
 		err = w.await(ctx, r.ID)
 	}
 	switch {
-	case ctx.Err() != nil: // perhaps before the units were stored; then no worker reads anything in this run
+	case ctx.Err() != nil: // if ctx ended before the units were stored, no worker reads anything in this run
 		return pipeline.Report{Run: r.ID, Pipeline: r.Pipeline.Name, Status: pipeline.StatusStopped, Started: began, Ended: w.db.Now()}, nil
 	case err != nil:
 		return report, err

@@ -46,7 +46,7 @@ func (w *Worker) Load(ctx context.Context) (Load, error) {
 // Ping finds out whether the state database answers.
 func (w *Worker) Ping(ctx context.Context) error { return w.db.Ping(ctx) }
 
-// SlotUse is how many slots of a queue this process has, and how many are in use.
+// SlotUse is how many worker slots this process has for a queue, and how many of them are in use.
 type SlotUse struct {
 	Queue     string
 	All, Used int

@@ -54,7 +54,7 @@ func (x *Executor) warnRenamed(ctx context.Context, c *config.Config, p config.P
 				continue
 			}
 			fmt.Fprintf(x.Messages, "source %s is new and reads %s, as did source %s, which is no longer in the configuration\n"+
-				"hint: if it was renamed, restore its old name; under the new name everything is loaded again, beside the rows of %[3]s\n", now[0], address, old)
+				"hint: if source %[3]s was renamed, restore its old name; under the new name everything is loaded again, beside the old rows\n", now[0], address, old)
 			break
 		}
 	}

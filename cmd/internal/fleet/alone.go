@@ -27,9 +27,9 @@ func AddSourceUnits(ctx context.Context, l state.Units, worker string, units []s
 	return err
 }
 
-// EndLastAttempt ends units after the last attempt of their run. Units that would be retried end as failed,
-// stopped units as cancelled, and parked units as done; the next run continues from the last commit.
-// If putOff is true, stopped units keep waiting instead.
+// EndLastAttempt ends units after the last attempt of their run. Units that would be retried end as failed, and stopped
+// units as cancelled. Parked units, which wait for a time or a lock, end as done. The next run continues from the last
+// commit. If putOff is true, stopped units do not end, but keep waiting.
 func EndLastAttempt(units []state.Unit, putOff bool) []state.Unit {
 	last := make([]state.Unit, len(units))
 	for i, u := range units {

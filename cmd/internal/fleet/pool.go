@@ -70,7 +70,7 @@ func (p Pool) Run(ctx context.Context, jobs []Job) int {
 	return s.begun
 }
 
-// Only the goroutine of Run uses the fields of run. The exception is the fields that the scheduler's lock guards.
+// Only the goroutine of Run uses the fields of run, except the fields that the scheduler's lock guards.
 type run struct {
 	*scheduler
 	waiting [lastRound + 1][]*task // by round: the tasks that have not started, or are to start again
@@ -89,7 +89,7 @@ type task struct {
 	Job
 	runningJob
 	tried bool
-	again bool // its Run returned true, so it starts again if it was put off
+	again bool // the job's Run returned true, so the job starts again if it was put off
 }
 
 // round returns the first round that has waiting tasks.

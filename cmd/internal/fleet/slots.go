@@ -129,7 +129,7 @@ func (p *Slot) Aside() bool {
 	return p.aside
 }
 
-// Leave ends the job and frees its slot. It must be called once, last.
+// Leave ends the job and frees its slot. It must be called once, after all other methods.
 func (p *Slot) Leave() {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()

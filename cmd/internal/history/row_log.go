@@ -29,8 +29,8 @@ func RunPeriods(ctx context.Context, d load.Destination) (map[string]Period, err
 	return spans, err
 }
 
-// CheckKept returns an error if row changes that a run's pipeline logged since the given time were removed; see
-// [load.Trimmer].
+// CheckKept returns an error if some of the row changes that a run's pipeline has logged since the given time were
+// removed from the log; see [load.Trimmer].
 func CheckKept(ctx context.Context, d load.Destination, run string, since time.Time) error {
 	pipeline, removed := "", map[string]time.Time{} // by pipeline: changes before this time were removed
 	err := Scan(ctx, d, load.Runs, func(r Row) error {

@@ -101,7 +101,7 @@ func Gone(entries []Entry, streams []Stream, outcomes []Outcome) []Outcome {
 		described := func(o Outcome) bool { return o.Operation == e.Operation && o.Stream != "" }
 		if e.From != "" && slices.ContainsFunc(streams, of) && !slices.ContainsFunc(outcomes, described) {
 			all = append(all, Outcome{Operation: e.Operation, Stream: e.Name, Action: Vanished,
-				Reason: "the description no longer has it; remove the stream if it is gone for good"})
+				Reason: "the description no longer has this operation; remove the stream if the operation is gone for good"})
 		}
 	}
 	return all

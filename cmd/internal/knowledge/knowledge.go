@@ -189,7 +189,7 @@ func Of(ctx context.Context, o *open.Opener, c *config.Config, name string) (Kno
 		if err != nil {
 			return k, err
 		}
-		return k, failure.Usage("`penstock streams` lists them", "%q is %s; name one", name, render.Plural(len(streams), "stream"))
+		return k, failure.Usage("`penstock streams` lists them", "%q matches %s; name one of them", name, render.Plural(len(streams), "stream"))
 	}
 	for _, p := range c.Pipelines {
 		carried, err := c.Select(p, []string{name})

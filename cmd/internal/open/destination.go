@@ -45,7 +45,7 @@ type Kind struct {
 	Publish func(context.Context, config.Destination, load.Destination) error
 }
 
-// MemoryPlan limits the memory of a load. 0 means the default. // Invariant 6
+// MemoryPlan limits the memory of a load. In each field, 0 means the default. // Invariant 6
 type MemoryPlan struct {
 	Heap   int64 // bytes of Go heap that the garbage collector aims for, without the lists
 	List   int64 // further bytes for each list that is read at the same time
@@ -95,7 +95,7 @@ func (o *Opener) Kind(c *config.Config, d config.Destination) (Kind, error) {
 // Destination opens a configured destination.
 func (o *Opener) Destination(ctx context.Context, c *config.Config, d config.Destination) (load.Destination, error) {
 	if d.PerSource() {
-		return nil, failure.Usage("name one as NAME@SOURCE", "destination %s has a separate part for each source", d.Name)
+		return nil, failure.Usage("name one of the parts as NAME@SOURCE", "destination %s has a separate part for each source", d.Name)
 	}
 	p, err := o.Kind(c, d)
 	if err != nil {

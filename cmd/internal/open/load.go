@@ -190,7 +190,7 @@ func (o *Opener) Choose(c *config.Config, p config.Pipeline, only []string) ([]c
 	}
 	key, made, where, err := o.maskKey(c)
 	if err != nil {
-		return nil, failure.Usage("or set your own key with mask_key: in the configuration", "pipeline %s masks with a key: %w", p.Name, err)
+		return nil, failure.Usage("or set your own key with mask_key: in the configuration", "mask key of pipeline %s: %w", p.Name, err)
 	}
 	if made {
 		o.Log.Warn("created a key for masks; back it up or set mask_key:, because a new key changes every masked value", "pipeline", p.Name, "file", where)

@@ -40,7 +40,7 @@ func (o *Opener) processContext() context.Context {
 	return o.Context
 }
 
-// Close closes the state stores, and what destinations share. The destinations are closed before.
+// Close closes the state stores, and what destinations share. All destinations must already be closed.
 func (o *Opener) Close() error {
 	for _, k := range o.Kinds {
 		if k.Close != nil {

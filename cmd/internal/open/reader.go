@@ -54,7 +54,7 @@ func (q Selection) find(c *config.Config) (d config.Destination, source string, 
 	case d.PerSource() && source == "":
 		err = failure.Usage(fmt.Sprintf("choose one with --source NAME, or --to %s@SOURCE", d.Name), "destination %s has a separate part for each source", d.Name)
 	case source != "" && !d.PerSource() && !c.Shared(d):
-		err = failure.Usage(fmt.Sprintf("--to %s", d.Name), "destination %s has the rows of only one source", d.Name)
+		err = failure.Usage(fmt.Sprintf("select the destination with --to %s, without a source", d.Name), "destination %s has the rows of only one source", d.Name)
 	}
 	return d, source, err
 }

@@ -37,9 +37,9 @@ func (st *streamRun) keyMayChange() bool {
 }
 
 // keepKey is for a table whose key differs from that of the stream. It keeps the table's key if this key was refuted
-// after the table was made. It also keeps it if it is the stream's original key without the columns that
-// [extract.ContextColumns] returns. The run then rejects records that the kept key cannot distinguish. In other cases
-// keepKey returns a ChangedError if the source has refuted a key or a hypothesis of the stream.
+// after the table was made. It also keeps the table's key if this key is the stream's original key without the columns
+// that [extract.ContextColumns] returns. The run then rejects records that the kept key cannot distinguish. In other
+// cases keepKey returns a ChangedError if the source has refuted a key or a hypothesis of the stream.
 func (st *streamRun) keepKey(ctx context.Context) error {
 	want := st.stream.Key
 	key, there := st.tableKey(ctx)

@@ -51,7 +51,7 @@ func advice(err error) string {
 		return "allow it in the contract under schema in the configuration, or leave the columns out"
 	}
 	if e, ok := errors.AsType[*ChangedError](err); ok {
-		return fmt.Sprintf("run penstock explain %s, and state under streams in the configuration what is right", e.Stream)
+		return fmt.Sprintf("run penstock explain %s, and set what is right under streams in the configuration", e.Stream)
 	}
 	return ""
 }

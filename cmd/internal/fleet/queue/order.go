@@ -11,8 +11,8 @@ import (
 
 // The order of jobs is River's: priority first, then scheduled_at. So that pipelines take turns, scheduled_at of a new
 // job is a virtual time, far in the past. Each job moves the virtual time of its pipeline ahead by one turn. If jobs of
-// other pipelines are running when a run is planned, its first job gets a place half a turn before them. So a run of a
-// few sources does not wait for a run of thousands that was planned before it.
+// other pipelines are running when a run is planned, the first job of the new run gets a place half a turn before those
+// jobs. So a run of a few sources does not wait for a run of thousands that was planned before it.
 //
 // A job that is retried gets a real time, and so comes after all new jobs of its priority. The first sources of
 // each run have a higher priority, so that the retries of a small run do not wait for the rest of a large run.

@@ -2,8 +2,8 @@
 // the work of a run for one source. River decides when a job starts and on which worker, retries it, and rescues it
 // when its worker is gone.
 //
-// A job only delivers. The units in the state are the record of what is done, and decide which worker may do it. So
-// it does no harm if River delivers a job twice: the second worker cannot claim the units.
+// A job only delivers units to a worker. The units in the state record what is done, and decide which worker may do it.
+// So it does no harm if River delivers a job twice: the second worker cannot claim the units.
 package queue
 
 import (

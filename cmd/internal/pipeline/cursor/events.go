@@ -12,7 +12,8 @@ import (
 // Applied says how far a stream's webhook events are applied in one destination. It is stored inside the stream's
 // cursor, so that it is committed together with the rows. // Invariants 2, 3
 type Applied struct {
-	// Through is the number of an event. Every event up to it is applied, or its record is in Open, or Refresh covers it.
+	// Through is the number of an event. Each event up to this number is applied, or its record is in Open, or the
+	// reading that Refresh requires will find the change.
 	Through int64     `json:"through"`
 	At      time.Time `json:"at"` // time of the commit that set Through; no event up to Through was received later
 	Open    []Record  `json:"open,omitempty"`

@@ -33,7 +33,7 @@ type Position struct {
 	Refuted      Refutation `json:"refuted,omitzero"` // why passes read the whole list of an incremental stream
 	Rules        string     `json:"rules,omitempty"`  // fingerprint of the rules by which the rows were made
 	LastComplete string     `json:"all,omitempty"`    // the last finished pass that read every record; "" if that is Pass
-	TouchedBy    string     `json:"by,omitempty"`     // a later run that committed at this position; so the stored cursor differs from the one before
+	TouchedBy    string     `json:"by,omitempty"`     // id of a later run that committed without moving the position, so that the new cursor differs from the stored one
 	Address      string     `json:"address,omitempty"`
 
 	DoneAt    string `json:"done,omitempty"`      // when a backfill ended
