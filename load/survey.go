@@ -69,15 +69,15 @@ type StreamSurvey struct {
 	// Digest is the digest of the root table's current rows of the source; "" if it is unknown. The digest is also
 	// unknown if something would stop a transaction that writes to the tables, for example a change by hand.
 	Digest string
-	Rows   int64 // number of the rows in Digest
+	Rows   int64 // number of rows that Digest covers
 
 	// Forgotten says that a current row has no hash, so it must be written again; see [Tx]. It is known only if Digest
 	// is known.
 	Forgotten bool
 
-	// Current has one row for each row in Digest, with the table's key, [schemas.ColHash] and [Surveyed].Columns. It is
-	// nil if no columns were requested, or if one of them does not exist. It is also nil if the tables of the survey
-	// together would have more than [MostCurrent] rows.
+	// Current has one row for each row that Digest covers, with the table's key, [schemas.ColHash] and
+	// [Surveyed].Columns. It is nil if no columns were requested, or if one of them does not exist. It is also nil if
+	// the tables of the survey together would have more than [MostCurrent] rows.
 	Current arrow.RecordBatch
 
 	Settled bool // a settlement has moved the cursor since the survey

@@ -13,8 +13,8 @@ import (
 
 // CommitTime returns the time for a commit, from the current time and the time of the stream's previous commit. If the
 // current time is later, it is the result. Otherwise the result is one microsecond after the previous commit. A
-// destination must hold the stream's lock when it calls CommitTime. So later commits to a table have later times, even
-// if the clock is set back. // Invariant 8
+// destination must hold the stream's lock when it calls CommitTime. Then later commits to a table have later times,
+// even if the clock is set back. // Invariant 8
 func CommitTime(now, previous time.Time) time.Time {
 	if now.After(previous) {
 		return now

@@ -9,7 +9,7 @@ import (
 type Trimmer interface {
 	// Trim removes rows that are older than the given times:
 	//   - certificates of the pipeline, except the newest certificate of each stream
-	//   - runs of the pipeline that have ended, except the runs of those certificates
+	//   - runs of the pipeline that have ended, except the runs of these newest certificates
 	//   - resolved rejects of the pipeline
 	//   - row changes of the pipeline
 	//   - webhook events of the source

@@ -42,7 +42,7 @@ func inFile(name string, err error) []error {
 		text = mismatch.ReplaceAllString(unknown.ReplaceAllString(text, `unknown field "$1"`), "unexpected $1$2")
 		separator := ": "
 		if line, ok := strings.CutPrefix(text, "line "); ok {
-			text, separator = line, ":" // it begins with the number of the line
+			text, separator = line, ":" // the text begins with the number of the line
 		}
 		faults = append(faults, errors.New(name+separator+text))
 	}

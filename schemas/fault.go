@@ -191,8 +191,8 @@ func (s Stream) checkRead(k *checks) {
 	}
 }
 
-// checkMonths checks the parameters of Months. A key is required, because the records of two months are never read
-// together.
+// checkMonths checks the parameters of Months. The stream needs a key: a pass reads only some months, and finds the
+// rows of their records among the rows of all months by the key.
 func (s Stream) checkMonths(k *checks) {
 	switch {
 	case s.Months.Month == "" || s.Months.Year == "" || s.Months.Month == s.Months.Year:

@@ -7,19 +7,19 @@ import "time"
 type Months struct {
 	Month, Year string // names of the parameters
 
-	Recent int           // how many months before the current one every pass reads again; 0: DefaultRecent
+	Recent int           // number of months before the current month that every pass reads again; 0: DefaultRecent
 	First  time.Time     // first month with records; zero: unknown
 	Full   time.Duration // interval between readings of all months; 0: DefaultFull
 }
 
-// DefaultRecent is how many months before the current one every pass reads, because people add and correct past
-// records.
+// DefaultRecent is the number of months before the current month that every pass reads again. It reads them because
+// people add and correct past records.
 const DefaultRecent = 2
 
 // Set reports whether the list is read month by month.
 func (m Months) Set() bool { return m.Month != "" }
 
-// Back returns how many months before the current one every pass reads.
+// Back returns the number of months before the current month that every pass reads again.
 func (m Months) Back() int {
 	if m.Recent == 0 {
 		return DefaultRecent

@@ -160,7 +160,7 @@ func TestNamerKeepsAName(t *testing.T) {
 func TestNamerLengthensTakenHash(t *testing.T) {
 	short := Column("a__b")
 	n := NewNamer(nil)
-	require.Equal(t, short, n.Name("/"+short), "a field of the source may be named like this")
+	require.Equal(t, short, n.Name("/"+short), "a field of the source may have a name that looks shortened")
 	longer := n.Name("a__b")
 	require.Equal(t, "a_b_", longer[:4])
 	require.Len(t, longer, len("a_b_")+16)

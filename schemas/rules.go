@@ -21,8 +21,8 @@ type Rules struct {
 
 // MaskRule is a mask, and the pattern of the columns to which it applies.
 type MaskRule struct {
-	// Column is the path of a column. If Exact is false, * in it stands for any characters. Then a path without __ also
-	// matches the last part of a longer path: email matches customer__email.
+	// Column is the path of a column. If Exact is false, a * in Column stands for any characters, and a path without __
+	// also matches the last part of a longer path: email matches customer__email.
 	Column string
 	Exact  bool
 	Mask   Mask

@@ -113,10 +113,10 @@ type Stream struct {
 	// the one record.
 	Records []string
 
-	// Context is a name, such as stage. If it is set, each record gets a member _context with a member of this name. The
-	// value of this inner member describes what the last * in the pointer of Records has matched. If that is an object,
-	// such as a stage of a board, the value has the object's scalar members. If it is an entry of a map, the value is the
-	// key.
+	// Context is a name, such as stage. If it is set, each record gets a member _context with a member of this name.
+	// The value of this inner member describes what the last * in the pointer of Records has matched. If the * has
+	// matched an object, such as a stage of a board, the value has the scalar members of this object. If it has matched
+	// an entry of a map, the value is the entry's key.
 	Context string
 
 	// Twin is another stream with the same records and the same key. If a record is in only one of the two lists, the
@@ -226,7 +226,7 @@ type Pagination struct {
 	Type  string // none, page, offset, cursor, since_id, link, range; "" if unknown
 	Page  string // request parameter of page number, offset or cursor; "" with type link: send all parameters of the link
 	Size  string // request parameter of the page size; "" sends none
-	Limit int    // page size to request; 0: request none
+	Limit int    // page size to request; 0: the requests name no page size
 
 	Zero  bool   // page numbers start at 0
 	One   bool   // offsets start at 1

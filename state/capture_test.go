@@ -63,6 +63,6 @@ func TestCaptureRoom(t *testing.T) {
 	for range 50 {
 		c.come("sender", true, 500)
 	}
-	require.Equal(t, captureEach, c.of("sender"), "captureEach captures of the sender are stored")
+	require.Equal(t, captureEach, c.of("sender"), "as many captures of the sender are stored as captureEach allows")
 	require.EqualValues(t, 50, c.all[len(c.all)-1].Capture, "the newest capture is stored")
 }

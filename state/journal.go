@@ -132,7 +132,7 @@ INSERT INTO keyed SELECT * FROM runs;
 DROP TABLE runs;
 ALTER TABLE keyed RENAME TO runs;
 CREATE INDEX runs_by_run ON runs (run);
-`} // one step drops the table of units, because units now have their own file: see [UnitsFile]
+`} // one step drops the table of units, because units have their own file: see [UnitsFile]
 
 // lastGasp is how long to wait until the files of a killed process are free. The system releases them only after it has
 // freed the memory of the process.

@@ -26,7 +26,7 @@ const (
 )
 
 // KeepAudit adds a record. Records with Refused true and with Refused false have separate limits. If there are too many
-// of the new record's kind, KeepAudit deletes the oldest.
+// records with the same value of Refused as the new record, KeepAudit deletes the oldest of them.
 func (j *JournalFile) KeepAudit(ctx context.Context, r AuditRecord) error {
 	return j.change(ctx, "audit", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO audit (at, who, what, object, address, outcome, refused) VALUES (?, ?, ?, ?, ?, ?, ?)`,

@@ -34,7 +34,7 @@ type SlotRecord struct {
 	Broken   int // number of runs during which the process ended
 	Count    int // number of slots that the record covers; more than 1 if many slots were missed
 
-	Patient bool // what AddSlots does if a run is in progress: true: the slot waits; false: the slot is skipped. Not stored
+	Patient bool // if a run is in progress, the slot waits (true), or AddSlots skips it (false); not stored
 }
 
 // Causes of slots that AddSlots itself skips.

@@ -39,7 +39,7 @@ const maskKeyWait = 10 * time.Second
 func MaskKeyIn(s *Entry) (key string, made bool, err error) {
 	key, made, err = maskKeyIn(s)
 	if errors.Is(err, ErrBound) {
-		return "", false, fmt.Errorf("the entry %s in %s is not used as the mask key, because it is not marked as one (%w). It was written by another process or by an older version of penstock. "+
+		return "", false, fmt.Errorf("the entry %s in %s is not used as the mask key, because it is not marked as the mask key (%w). It was written by another process or by an older version of penstock. "+
 			"To keep the masked values, decrypt the entry with the key of the state (age --decrypt), and set mask_key to the result. To create a new key, delete the entry; every masked value then changes", s.Name(), s.Where(), err)
 	}
 	return key, made, err

@@ -16,8 +16,8 @@ func newKey(t *testing.T) string {
 	return k.String()
 }
 
-// First, the file of one entry is replaced by the file of another entry. Then a secret is read for another origin than
-// it was stored for. Both reads must fail.
+// First, the file of one entry is replaced by the file of another entry. Then a secret is read for an origin for which
+// it was not stored. Both reads must fail.
 // Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	for name, keys := range map[string]string{"plain": "", "encrypted": newKey(t)} {

@@ -23,13 +23,13 @@ type LockedFile struct {
 	mu      sync.Mutex
 	file    *os.File
 	lease   sharedLease
-	looked  time.Time // when the file was last compared with the one at path
+	looked  time.Time // when the open file was last compared with the file at path
 	content []byte    // buffer for reading
 }
 
 const sharedLook = time.Second
 
-// sharedMost is about the greatest number of bytes that are read from a file. penstock does not write longer files.
+// sharedMost is the approximate limit for the bytes that are read from a file. penstock does not write longer files.
 const sharedMost = 1 << 20
 
 // OpenShared opens the file at path, and creates it and its folder if they are missing. Only this user can read it.

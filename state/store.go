@@ -38,7 +38,7 @@ type Store interface {
 	Vault() *Vault
 	// Now returns the current time of the clock that all users of the store share. Stored times are by this clock. Now
 	// makes no request, so the time is an estimate. If the store uses the clock of another machine, Now does not know
-	// that clock before the first use of the store. It then returns this machine's time.
+	// that clock before the first use of the store. Until then, Now returns this machine's time.
 	Now() time.Time
 	// Close closes the store. The caller must first close everything that it opened through the store.
 	Close() error

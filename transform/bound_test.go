@@ -244,8 +244,9 @@ func TestUnlimitedNamesAreBounded(t *testing.T) {
 	}
 }
 
-// If a record has too many members for the columns, the reader expects the same of the next record, and splits it at
-// once. The hash, the rest and the rejects of the next record must be the same as without the first record.
+// If a record has too many members for the columns, the reader splits the next record without first trying to store all
+// its members in columns. The hash, the rest and the rejects of the next record must be the same as without the first
+// record.
 func TestRecordsThatAreSplitAtOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := bounded(rapid.IntRange(1, 4).Draw(t, "columns"), 1)

@@ -106,7 +106,8 @@ func (r *reader) specialValue(f *field, begin, i, row int) (end int) {
 }
 
 // valueWithRule reads the value at i of a field with a rule. Values that are not loaded, and values before masking,
-// must not affect the hash of the record. So they are cut out of the hash. The [Shaper] adds the masked values to it.
+// must not affect the hash of the record. So they are cut out of the hash. The [Shaper] adds the masked values to the
+// hash.
 func (r *reader) valueWithRule(f *field, begin, i, row int) (end int) {
 	k := f.rule
 	switch {

@@ -29,9 +29,9 @@ const (
 	notText   = `; kept with \xNN for bytes that are not UTF-8` + lost
 )
 
-// HasWholeRecord reports whether a reject stores the complete bytes of its record, for example not only the first part of
-// a long record. The reason of the reject says so. Such a record can be read again, perhaps with success, because the
-// table may have other columns then.
+// HasWholeRecord reports whether a reject stores the complete bytes of its record. The argument is the reason of the
+// reject. It says if the bytes are incomplete, for example because the record is long. A complete record can be read
+// again, perhaps with success, because the table may have other columns then.
 func HasWholeRecord(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
 // Codes that functions return in the place of a position, if they refuse a value. Mapper.record then determines whether

@@ -93,9 +93,8 @@ type restMember struct {
 	value []byte // nil if nothing of the value is in the rest
 }
 
-// object splits the object at i. It returns the part that is kept, which is nil if everything is in the rest, and the
-// rest, which is nil if nothing is in it. A value that is kept completely keeps its bytes, so that the hash of the
-// record is the same as without splitting.
+// object splits the object at i into the part that is kept and the rest. If one of the two is empty, it is nil. A value
+// that is kept completely keeps its bytes, so that the hash of the record is the same as without splitting.
 func (x *splitter) object(i int, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept = append(kept, '{')

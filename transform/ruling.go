@@ -130,8 +130,8 @@ func (k *fieldRule) hides() bool { return k != nil && (k.Drop || k.Masked()) }
 func (k *fieldRule) verbatim() bool { return k != nil && k.text != nil }
 
 // rule prepares a column for its rule. A dropped column has no type, so no batch contains it. A verbatim column becomes
-// text with its first value, even if the column in the destination has a narrower type, because it is older than the
-// rule. Only a list of texts or JSON keeps its type.
+// text with its first value. The column in the destination may have a narrower type, because the column may be older
+// than the rule. Only lists of texts and JSON keep their type.
 func (c *column) rule(k *fieldRule) {
 	switch {
 	case k.Drop && !k.needed:

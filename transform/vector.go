@@ -79,8 +79,8 @@ type vector struct {
 	data  []byte // texts, one after another
 	valid []byte // validity bitmap; nil: no row is null
 
-	// At most one of these slices is used. The kind determines which one. It uses the memory of the buffer in the field
-	// fixed.
+	// At most one of these slices is used. The kind determines which one. The slice uses the memory of the buffer in
+	// the field fixed.
 	ints     []int64
 	decimals []decimal128.Num
 	floats   []float64

@@ -296,9 +296,10 @@ func (c *catalog) accept(name string) ([]load.Change, error) {
 	return load.Accept(t, c.typesOf(t), live.Types, c.d.Lattice)
 }
 
-// adopt plans to take over a table that penstock made and whose recorded changes are lost. If the stream's mode is
-// History and the table has no versions, the table is taken over with mode Merge, and its mode is changed to History
-// afterwards. If the table should have a primary key and has none, it is taken over with mode Append.
+// adopt returns a plan for a table that penstock made, but whose recorded changes are lost. With this plan, penstock
+// takes over the table. If the stream's mode is History and the table has no versions, the table is taken over with
+// mode Merge, and its mode is changed to History afterwards. If the table should have a primary key and has none, it is
+// taken over with mode Append.
 func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	o := c.live[want.Name]
 	if _, known := c.made[want.Name]; known || o == nil || !o.isTable() {

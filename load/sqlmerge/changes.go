@@ -98,7 +98,7 @@ func (c *catalog) record(sql *statements, changes []load.Change) error {
 	if first {
 		c.stamp = c.of.Time()
 	}
-	for _, earlier := range c.changes { // another transaction may have changed tables before this one first used them
+	for _, earlier := range c.changes { // another transaction may have changed tables before this transaction used them
 		if first || earlier.At.After(c.stamp) {
 			c.stamp = load.CommitTime(c.stamp, earlier.At)
 		}

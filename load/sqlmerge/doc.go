@@ -90,8 +90,8 @@ type Backend interface {
 	// Read calls f with a session that reads what is committed. It does nothing if the database does not exist yet.
 	Read(ctx context.Context, f func(Reader) error) error
 
-	// Write begins a transaction. It waits until all other transactions have ended, and creates the database if it does
-	// not exist.
+	// Write begins a transaction. Unless the backend is [Pooled], it first waits until all other transactions have
+	// ended. It creates the database if it does not exist.
 	Write(ctx context.Context) (Session, error)
 
 	// Exists reports whether the database exists.
@@ -112,8 +112,8 @@ type Reader interface {
 	Stream(ctx context.Context, query string, columns *arrow.Schema, each func(arrow.RecordBatch) error) error
 
 	// Objects returns the tables and views with the given names. It also returns their child tables: for crm_leads, all
-	// tables and views whose names begin with crm_leads__. It may return other objects too. It need not show what this
-	// transaction has changed. The caller does not change the map.
+	// tables and views whose names begin with crm_leads__. It may return other objects too. The changes that this
+	// transaction has made may be missing in the result. The caller does not change the map.
 	Objects(ctx context.Context, names []string) (map[string]*Object, error)
 }
 

@@ -28,8 +28,8 @@ type StagedRows struct {
 	validFrom int                    // index of [schemas.ColValidFrom] in Names, or -1
 }
 
-// Rows returns the staged rows that an insertion appends. If only some rows are chosen, it reads from the database
-// which ones.
+// Rows returns the staged rows that an insertion appends. If i.Chosen is a query, Rows runs it to find the ordinals of
+// these rows.
 func (i Insertion) Rows(ctx context.Context, r Reader, stamp string) (StagedRows, error) {
 	s := StagedColumns(i.Staged, i.Table.Columns, load.Names(i.Table.Columns), stamp)
 	if i.Table.Mode == schemas.History {
@@ -256,7 +256,7 @@ func stored(document string, t arrow.DataType) any {
 			return text
 		}
 	}
-	return nil // a list that was always empty
+	return nil // the value is [], and the column had only empty lists before
 }
 
 // WidenLists converts the items of the lists in a column, for databases whose functions for JSON would change numbers.

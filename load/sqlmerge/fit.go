@@ -157,7 +157,7 @@ func (f *fitting) turn(t schemas.Table) error {
 
 // repairFamily repairs a root table and its child tables after one of them was dropped by hand. If the root was
 // dropped, it deletes the rows of the children. If a child was dropped, it clears the hashes of the records, so that
-// they are written again.
+// the next pass writes these records again.
 func (f *fitting) repairFamily(t *target) error {
 	if _, dropped := f.c.made[t.Name]; !dropped || !t.empty || load.IsInternal(t.Name) {
 		return nil
@@ -175,7 +175,7 @@ func (f *fitting) repairFamily(t *target) error {
 
 // clearHashes clears the hashes of records, so that the next pass writes these records again. The hash of a record is
 // cleared if the record has a row in the named table that meets the condition in where. If the condition is "", every
-// row meets it. In History, only current rows are compared with what arrives, so only their hashes are cleared.
+// row meets it. In History, only current rows are compared with arriving rows, so only their hashes are cleared.
 func (f *fitting) clearHashes(table, where string) error {
 	t := f.tables.rootOf(table)
 	if t == nil || !t.has(schemas.ColHash) {
@@ -193,7 +193,7 @@ func (f *fitting) clearHashes(table, where string) error {
 	if len(t.Key) > 0 {
 		return nil
 	}
-	for _, c := range f.tables.children(t) { // their rows are linked to the records by the hash
+	for _, c := range f.tables.children(t) { // a record's hash links the child rows to the record
 		err := f.sql.change(c, fmt.Sprintf("UPDATE %s SET %s = '' WHERE %[2]s NOT IN (SELECT %[2]s FROM %[3]s)%[4]s",
 			c.place(), schemas.ColHash, t.place(), t.open("")))
 		if err != nil {

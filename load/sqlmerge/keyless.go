@@ -99,8 +99,8 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	return nil
 }
 
-// The constant surplus names a temporary table. If some of the rows with a hash are surplus, it has all rows with this
-// hash; see rankedSQL.
+// The constant surplus names a temporary table. If some of the rows with a hash are surplus, the table has all rows
+// with this hash; see rankedSQL.
 const surplus = "_penstock_surplus"
 
 // trim deletes the surplus rows of t, or ends them in History. The rows that stay keep the values of users' own

@@ -20,7 +20,7 @@ type merge struct {
 	whole  bool // this process has made all transactions of the pass
 }
 
-// lastTime returns the latest time of the rows in the tables that get rows.
+// lastTime returns the latest [schemas.ColSyncedAt] of the stored rows, over all tables that get rows.
 func (m *merge) lastTime(pending []*load.Staged) (last time.Time, err error) {
 	for _, p := range pending {
 		t := m.tables[p.Name]
@@ -61,7 +61,7 @@ func (m *merge) rows(pending []*load.Staged) error {
 	return nil
 }
 
-// internal writes rows to one of penstock's own tables, in place of those with the same keys.
+// internal writes the staged rows to one of penstock's own tables. A staged row replaces the stored row with its key.
 func (m *merge) internal(t *target) error {
 	all := Insertion{Table: t.Table, Staged: t.staged}
 	switch {
@@ -80,9 +80,9 @@ func (m *merge) internal(t *target) error {
 // expression to 1,000.
 const maxListed = 100
 
-// replaceListed writes a few rows to one of penstock's own tables, in place of those with the same keys. It takes two
-// statements, instead of the ten of compareAndWrite. It does nothing and returns false in three cases: there are many
-// rows, two rows have the same key, or users have added columns to the table.
+// replaceListed does the work of internal for a few rows. It runs two statements, and compareAndWrite would run ten. It
+// does nothing and returns false in three cases: there are many rows, two rows have the same key, or users have added
+// columns to the table.
 func (m *merge) replaceListed(t *target) (done bool, err error) {
 	if t.staged.Rows > maxListed || len(t.userColumns) > 0 {
 		return false, nil
@@ -142,7 +142,7 @@ func (m *merge) keyed(t *target) error {
 }
 
 // insertUncompared appends the rows to a table with a primary key, without comparing them, if the table probably has
-// none of these records. If the primary key accepts all rows, they are new. Otherwise insertUncompared undoes the
+// none of these records. If no row violates the primary key, all rows are new. Otherwise insertUncompared undoes the
 // insertion. It reports whether the rows were inserted.
 func (m *merge) insertUncompared(t *target) (bool, error) {
 	if err := m.seen.track(m.sql, t); err != nil {

@@ -23,8 +23,9 @@ type order struct {
 	begun     bool
 	last      int64
 
-	// If hasRange is true, there is a range of keys. Its ends, which belong to it, are the fields first and to. The
-	// pass has written or found unchanged every current row with a key in the range, except the keys in exceptions.
+	// If hasRange is true, there is a range of keys. It begins with the key in the field first and ends with the key in
+	// the field to. Each current row whose key is in the range, but not in exceptions, was written by the pass or found
+	// unchanged.
 	hasRange   bool
 	first, to  int64
 	exceptions []int64

@@ -68,8 +68,8 @@ type claimed struct {
 	at    position
 }
 
-// ownership has two owners of a stream's table: the field now is the owner that a transaction must record, and the
-// field was is the previous owner. If now is nil, there is nothing to record.
+// ownership has two owners of a stream's table. The field `now` has the owner that a transaction must record, or nil if
+// it must record none. The field `was` has the previous owner.
 type ownership struct {
 	table    string
 	now, was *load.Owner

@@ -13,8 +13,8 @@ type pass struct {
 	seen seen
 }
 
-// passOf returns the pass of a stream with the given run. If it is a new pass, the carried keys of the previous pass
-// are lost. These are the keys of the records that the pass had found unchanged. The caller holds d.mu.
+// passOf returns the pass of a stream with the given run. If it is a new pass, the carried keys of the stream's
+// previous pass are lost. The caller holds d.mu.
 func (d *Store) passOf(k state.Key, run string) *pass {
 	p := d.passes[k]
 	if p != nil && p.run == run {

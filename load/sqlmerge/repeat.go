@@ -43,7 +43,7 @@ type Repetition struct {
 // column or a wider type, the attempt fails. The next attempt first gets empty batches with the columns of all rows. So
 // its first Apply alters all tables.
 //
-// If the rows take more than maxHeld bytes, those of earlier calls of Apply are kept in a temporary file.
+// If the rows take more than maxHeld bytes, the rows of earlier calls of Apply are kept in a temporary file.
 // Invariant 6
 type repeatable struct {
 	how    Repetition

@@ -48,8 +48,9 @@ func (s seen) clone() seen {
 // lose forgets the carried keys.
 func (s *seen) lose() { s.lost, s.carried = true, nil }
 
-// The method keep() keeps the carried keys for the next transaction of the pass, if temporary tables are dropped at the
-// end of this one. If the parameter last is true, the pass does not need the keys any more.
+// The method keep() is called at the end of a transaction. If the database then drops temporary tables, keep() copies
+// the carried keys for the next transaction of the pass. If the parameter last is true, the pass has no next
+// transaction, and keep() forgets the keys.
 func (s *seen) keep(ctx context.Context, session Session, last bool) error {
 	pooled, ok := session.(PooledSession)
 	switch {
@@ -213,8 +214,9 @@ func (s *seen) widen(sql *statements, t *target, p load.Plan) error {
 	return s.abandonOrder(sql, t)
 }
 
-// skipUnchanged finds the staged rows that the table already contains unchanged. The other rows must be compared. It
-// returns their keys, with the columns that a comparison needs. The result is nil if all staged rows must be compared.
+// skipUnchanged finds the staged rows that the table already contains unchanged. The other staged rows must be
+// compared. skipUnchanged returns the keys of these other rows, with the columns that a comparison needs. It returns
+// nil if all staged rows must be compared.
 func (s *seen) skipUnchanged(sql *statements, t *target) (*load.Staged, error) {
 	if s.order.broken {
 		return nil, nil

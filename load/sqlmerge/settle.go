@@ -220,7 +220,8 @@ func (d *Store) writeOwn(sql *statements, in *scope, open []settling) (err error
 // movePositions stores the new positions, and returns the settlements whose positions it has stored. If the position of
 // a stream has changed, it sets the error [state.ErrMoved] instead. The update also locks the rows. A separate
 // statement for the locks would write more to the log of the database. If another process settles the same streams in
-// another order, the database ends one of the transactions, and its next attempt compares the positions again.
+// another order, the database ends one of the two transactions. The next attempt at this transaction compares the
+// positions again.
 // Invariants 2, 13
 func movePositions(sql *statements, in *scope, open []settling, errs []error) (moved []settling, err error) {
 	rows := make([]string, len(open))

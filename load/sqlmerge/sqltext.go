@@ -90,8 +90,8 @@ type Column struct {
 }
 
 // LastRows returns a query for the last row of each key. The columns of the query are the key (k0, k1…), the ordinal o,
-// and the other columns. The function latest() returns an expression for the value of a column. It takes the value from
-// that row of a group which has the greatest ordinal.
+// and the other columns. The function latest() returns an expression for the value of a column. This expression takes
+// the value from the row with the greatest ordinal in its group.
 func LastRows(r KeyedRows, latest func(column string) string) string {
 	group := make([]string, len(r.Key))
 	for i := range r.Key {

@@ -101,9 +101,10 @@ func statusSQL(t *target, from, again, carried string) string {
 		with, selected, isNew, st, revived, again, begin, item, carried)
 }
 
-// versionColumns returns parts of the SQL of statusSQL, for a table that may have several rows of a record: the columns
-// of the stored row to select, the CASE branches for a record that has a stored row, and the value of the column
-// revived. In History, the last part selects the column f, the start of the new row's validity. Otherwise it is "".
+// versionColumns returns four parts of the SQL of statusSQL, for a table that may have several rows of a record: the
+// columns of the stored row to select, the CASE branches for a record that has a stored row, the value of the column
+// revived, and the selection of the column f, the start of the new row's validity. If the mode is not History, the last
+// part is "".
 func versionColumns(t *target) (stored, st, revived, begin string) {
 	stored = fmt.Sprintf(", t.%s AS lh, %s AS lr, t.%s AS ly, %s AS lc", schemas.ColHash, t.run("t."), schemas.ColSyncedAt, t.current("t."))
 	ours := "lc AND lr >= " + t.in.Literal(t.in.run)

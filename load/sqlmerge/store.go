@@ -40,7 +40,7 @@ func New(b Backend) *Store {
 }
 
 // position is the row of one stream in _penstock_state. Before the first commit, a stream has no row, or a row with the
-// sequence 0, which a backend has created to lock it.
+// sequence 0. A backend creates such a row so that it can lock the row.
 type position struct {
 	cursor   state.Cursor
 	sequence int64 // 0: before the first commit
@@ -127,7 +127,7 @@ func (d *Store) Tables(ctx context.Context, name string) (tables []schemas.Table
 	return tables, nil
 }
 
-// Share returns the part of one source; see [load.Sharer].
+// Share returns the destination restricted to the rows of one source; see [load.Sharer].
 func (d *Store) Share(source string) load.Destination {
 	return load.SourcePart{Destination: unclosed{d}, Source: source, ScanOf: d.scanOf}
 }

@@ -67,7 +67,7 @@ func (d *Store) Survey(ctx context.Context, streams []load.Surveyed, own []load.
 }
 
 // expect forgets the last survey of the pipeline and the source, and marks the streams that are surveyed now. A
-// transaction of this process that ends during the survey removes the mark.
+// transaction of this process that ends during the survey removes the mark of its stream.
 func (d *Store) expect(streams []load.Surveyed) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -67,8 +67,8 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 	return m.markDeleted(t)
 }
 
-// findMissing counts the current rows, and those that the pass has neither written nor found unchanged. If there are
-// such rows, it stores their keys. Usually there are none, and reading the table once is enough.
+// findMissing counts the current rows and the missing rows. A current row is missing if the pass has neither written it
+// nor found it unchanged. If rows are missing, findMissing reads the table again and stores their keys.
 func (m *merge) findMissing(t *target) error {
 	from, unseen, err := m.seen.unseen(m.sql, t)
 	if err != nil {

@@ -127,7 +127,7 @@ func (x *tx) take(ctx context.Context) error {
 	return err
 }
 
-// checkPosition checks that the stream's position is still the one that the transaction began from. // Invariant 13
+// checkPosition checks that the stream's position has not changed since the transaction began. // Invariant 13
 func (x *tx) checkPosition(ctx context.Context) error {
 	var now position
 	if s, ok := x.sql.Session.(PooledSession); ok {
@@ -333,7 +333,7 @@ func (x *tx) finish() {
 	x.end()
 }
 
-// writePosition stores the new position in place of the one that was stored when the transaction began.
+// writePosition replaces the stored position by the new position, if it has not changed since the transaction began.
 func (x *tx) writePosition(ctx context.Context, to position) error {
 	if err := x.ownTables(ctx); err != nil {
 		return err

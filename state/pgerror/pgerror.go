@@ -86,9 +86,9 @@ func untrusted(err error) bool {
 		strings.Contains(err.Error(), refusedTLS)
 }
 
-// Shorten returns err. If connecting to a server has failed, the returned error has a shorter text. The driver's
-// text has one line for each attempt: for each address, with and without TLS. Shorten keeps only the last line. The
-// text does not contain the password. // Invariant 5
+// Shorten returns err unchanged, unless err says that connecting to a server has failed. In that case, it returns an
+// error with a shorter text. The driver's text has one line for each attempt: for each address, with and without TLS.
+// Shorten keeps only the last line. The text does not contain the password. // Invariant 5
 func Shorten(err error, server string) error {
 	e, ok := errors.AsType[*pgconn.ConnectError](err)
 	if !ok {

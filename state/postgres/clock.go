@@ -9,8 +9,8 @@ import (
 )
 
 // clock estimates the time of the database's clock. The estimate is never ahead of the database, so nothing starts too
-// early. It is behind by at most the duration of the quickest answer. From this machine's clock, only elapsed time is
-// used. So the machine's time of day may be wrong. A clock is safe for concurrent use.
+// early. It is behind by at most the duration of the quickest answer. The estimate uses this machine's clock only to
+// measure elapsed time. So the machine's time of day may be wrong. A clock is safe for concurrent use.
 type clock struct {
 	mu         sync.Mutex
 	base       time.Time // when this process created the clock, by its own clock

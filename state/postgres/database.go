@@ -127,7 +127,7 @@ func setLocal(settings [][2]string) string {
 
 // behindPooler reports whether the connections go through a pooler. It compares the process id of the connection with
 // the process id of its session on the server. Behind a pooler, they are different. It cannot distinguish a pooler in
-// session mode from one in transaction mode.
+// session mode from a pooler in transaction mode.
 func behindPooler(ctx context.Context, c *pgx.ConnConfig) (bool, error) {
 	conn, err := pgconn.ConnectConfig(ctx, &c.Config)
 	if err != nil {

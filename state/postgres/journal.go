@@ -13,7 +13,8 @@ import (
 )
 
 // journal is the journal of all daemons that share the database. A slot belongs to the process that has added it. Each
-// process regularly renews its entry in the table processes. If it stops, another process may take over its slots.
+// process regularly renews its entry in the table processes. If a process stops, another process may take over its
+// slots.
 type journal struct {
 	s       *Store
 	process string
@@ -68,7 +69,7 @@ func (j *journal) beat(ctx context.Context) error {
 	})
 }
 
-// Close closes the journal. Other processes can then take over its open slots immediately.
+// Close closes the journal. Other processes can then take over the open slots of this process immediately.
 func (j *journal) Close() error {
 	j.stop()
 	j.beats.Wait()

@@ -48,9 +48,9 @@ func refuseRun(ctx context.Context, tx pgx.Tx, pipeline, run string) error {
 	return err
 }
 
-// refuseEarly returns [state.ErrUnderWay], wrapped, if another run has ended while this one waited to begin. The caller
-// then tries again with a later start. So the times of two runs in the journal do not overlap. If the clock was set
-// back, refuseEarly lets the run begin anyway.
+// refuseEarly returns [state.ErrUnderWay], wrapped, if another run has ended while this run waited to begin. The caller
+// then tries again with a later start time. So the times of two runs in the journal do not overlap. If the clock was
+// set back, refuseEarly lets the run begin anyway.
 func refuseEarly(ctx context.Context, tx pgx.Tx, s state.SlotRecord) error {
 	var other string
 	err := tx.QueryRow(ctx, `SELECT coalesce(max(run), '') FROM runs WHERE pipeline = $1 AND run <> $2 AND ended > $3 AND ended < $3 + interval '1 minute'`,

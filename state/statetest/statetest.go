@@ -1,5 +1,5 @@
 // Package statetest has the tests that every [state.Store] must pass. Each implementation calls [Run] from one of its
-// tests. If one implementation has a bug, add a test for it here, so that it runs for all implementations.
+// tests. If one implementation has a bug, add a test for the bug here. Then the test runs for all implementations.
 package statetest
 
 import (
