@@ -20,7 +20,7 @@ import (
 )
 
 // worlds is a server with many workspaces, each at its own path. The records of the workspaces come from three
-// platforms in turn: ws000 and ws003 have the records of the first platform, ws001 and ws004 have those of the second.
+// platforms in turn: for example, ws000 and ws003 have the records of the first platform.
 type worlds struct {
 	all  []*sandbox.Server
 	odd  map[string]http.HandlerFunc // by name of the workspace: a handler that replaces the usual one

@@ -27,7 +27,7 @@ import (
 
 // TestSlowLists reads slow lists of six pages into Postgres, from several sources at once. Each page is a commit,
 // and 24 passes run concurrently. The second run finds no changes: it requests each page once and writes nothing, and
-// no stream waits for a decision. The same is tested with two lists of one source.
+// no stream waits for a decision. The test is repeated with two lists of one source.
 func TestSlowLists(t *testing.T) {
 	t.Parallel()
 	server := pgtest.Start(t)

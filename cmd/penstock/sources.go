@@ -33,7 +33,7 @@ func sourcesListCmd(a *app) *cobra.Command {
 	var only []string
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "list sources and their last outcomes, failed ones first",
+		Short: "list sources and their last outcomes, failed sources first",
 		Long: `Lists each source with its outcome in the last run of each pipeline that reads it,
 when it was last complete, and how many runs since then were not complete.
 Sources that failed come first.`,

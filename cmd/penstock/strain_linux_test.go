@@ -225,7 +225,7 @@ func TestSlowClients(t *testing.T) {
 }
 
 // Sixteen clients send forged deliveries as fast as they can. Authentic deliveries are still accepted, and the log has
-// only a few lines about the forged ones.
+// only a few lines about the forged deliveries.
 func TestForgeries(t *testing.T) {
 	long := 5 * time.Second
 	if testing.Short() {

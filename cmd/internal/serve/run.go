@@ -241,8 +241,8 @@ func (x *execution) record(r state.RunRecord) state.RunRecord {
 // on, and no other run of the pipeline could begin. If the daemon stops first, another process completes the record.
 var unwritten = retry.Policy{First: time.Second, Longest: 30 * time.Second}
 
-// write() stores the record of the run and that of its slot in one step. It tries again until it succeeds or ctx ends.
-// If another process has taken the slot, it stores only the record of the run.
+// write() stores the record of the run and the record of its slot in one step. It tries again until it succeeds or ctx
+// ends. If another process has taken the slot, it stores only the record of the run.
 func (x *execution) write(ctx context.Context, r state.RunRecord) {
 	for tries := unwritten.Begin(); x.writeOnce(ctx, r) != nil; {
 		if !tries.Again(ctx) {

@@ -157,7 +157,7 @@ func newChecker(s Scheme, material any) checker {
 // macKey is the secret of a MAC. Its pool has MACs that have already digested the secret.
 type macKey struct{ pool sync.Pool }
 
-// matches compares all signatures, even after a match, so that the time does not show which one matches.
+// matches compares all signatures, even after a match, so that the time does not show which signature matches.
 func (k *macKey) matches(s *scratch, sigs [][]byte) bool {
 	m := k.pool.Get().(hash.Hash)
 	defer k.pool.Put(m)

@@ -43,7 +43,7 @@ type Finding struct {
 	Others  []Scheme // with ErrAmbiguous: the schemes that verify all samples, one of each class (see Learn)
 	Label   string   // label of the key that has made the signatures
 	Judged  int      // number of samples with the signature header; only these are tried
-	Aside   int      // number of samples without the signature header, which any scheme would refuse
+	Aside   int      // number of samples without the signature header; any scheme would refuse them
 	Bodies  int      // number of different bodies among the judged samples
 	Tried   int      // number of candidates that were tried
 	Partial int      // how many samples the best candidate verifies

@@ -48,5 +48,5 @@ func (s Scheme) Replays() string {
 	case timed:
 		return fmt.Sprintf("replayed deliveries are recognized by their body and signed time, and refused after %s%s", s.Timestamp.Past, unsigned)
 	}
-	return "nothing protects against replayed deliveries: neither an id nor a time is signed" + unsigned + ". A replay only causes its record to be read from the source again"
+	return "nothing protects against replayed deliveries: neither an id nor a time is signed" + unsigned + ". A replay only causes the event's record to be read from the source again"
 }

@@ -87,8 +87,8 @@ type scratch struct {
 // delivery has passed the most checks.
 //
 // The time that Verify takes depends on the size of the delivery and the form of its header. It does not depend
-// on how much of a signature is right, or on which secret made it. Verify does not panic, whatever the delivery
-// contains.
+// on how much of a signature is right, or on which secret made the signature. Verify does not panic, whatever the
+// delivery contains.
 func (v *Verifier) Verify(now time.Time, d Delivery) (Verdict, error) {
 	s := v.scratch.Get().(*scratch)
 	defer v.scratch.Put(s)

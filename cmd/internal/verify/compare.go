@@ -29,7 +29,7 @@ type comparison struct {
 type entry struct {
 	hash  uint64
 	place int64 // offset of the key in the hash file
-	want  int32 // number of rows with this key at the source; more than one only if the table has no key, because only then rows may be equal
+	want  int32 // number of rows with this key at the source; above 1 only if the table has no key and has equal rows
 	got   int32
 
 	version // the latest version in the destination; only in mode append

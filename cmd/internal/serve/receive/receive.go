@@ -102,7 +102,7 @@ func (h *Handler) Define(s Sources) { h.sources.Store(&s) }
 
 type answer struct {
 	status  int
-	verdict string // one of a fixed set, for metrics
+	verdict string // the outcome, from a fixed set of words, for metrics
 	err     error
 	closing bool
 }

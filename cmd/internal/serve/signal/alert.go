@@ -74,7 +74,7 @@ func withoutDigits(s string) string {
 // Limits of a message, so that it can be read on a phone.
 const (
 	mostItems   = 5   // problems that are listed per topic
-	mostWhy     = 200 // longest reason, in bytes; longer ones are cut
+	mostWhy     = 200 // longest reason, in bytes; a longer reason is cut
 	mostMessage = 3000
 )
 

@@ -21,8 +21,9 @@ import (
 )
 
 // Traces sends OpenTelemetry traces of runs. A run is a span, with a child span for each stream. The span of a stream
-// has a child span for each commit, and one for the outcome in each destination. Spans are sent in batches from a queue
-// of limited length. If the queue is full, spans are dropped. A run never waits. Traces is safe for concurrent use.
+// has a child span for each commit, and a child span for the outcome in each destination. Spans are sent in batches
+// from a queue of limited length. If the queue is full, spans are dropped. A run never waits for the collector. Traces
+// is safe for concurrent use.
 type Traces struct {
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
