@@ -1,8 +1,8 @@
 // Package load defines the contract between the pipeline and a destination.
 //
 // Each kind of destination has a folder below this one and is listed in cmd/penstock. Its tests call loadtest.Run. A
-// destination stores a stream's cursor beside the rows. Only [Tx.Commit] changes the cursor. It stores the new cursor
-// and the rows that were read up to it in one durable step. // Invariant 2
+// destination stores a stream's cursor beside the rows. Only [Tx.Commit] changes the cursor. In one durable step, it
+// stores the new cursor and the rows that were read up to this cursor. // Invariant 2
 package load
 
 import (
@@ -35,8 +35,8 @@ type Destination interface {
 	StreamState(ctx context.Context, k state.Key, table string) (StreamState, error)
 
 	// Scan reads all committed rows of a table, including tombstones and earlier versions, and calls visit with batches
-	// of them. The batches have the named columns in the given order; if columns is nil, all columns. The types are
-	// those that Tables returns. A batch is valid until visit returns.
+	// of them. The batches have the named columns in the given order, or all columns if the parameter columns is nil.
+	// The types are those that Tables returns. A batch is valid until visit returns.
 	//
 	// If the table does not exist or is empty, Scan never calls visit. If the table was changed by hand, Scan returns
 	// [ErrForeignChange] (wrapped).
@@ -83,9 +83,9 @@ func (p Pass) Time() time.Time {
 //     old child rows. A sweep turns missing rows into tombstones.
 //   - Replace: as Merge, but a sweep removes missing rows.
 //   - Append: the new row is added. If its hash equals that of the record's last
-//     row, it is not added. The last row is the one of the newest run; if that run
-//     has several rows of the record, the one with the latest synced_at. No row is
-//     ever missing.
+//     row, it is not added. The last row is the row of the newest run. If that run
+//     has several rows of the record, it is the row with the latest synced_at. No
+//     row is ever missing.
 //   - History: the current row, which has no valid_to, ends at the new row's
 //     synced_at. The new row is valid from then on. The same holds for child
 //     rows. A missing row ends, and becomes a tombstone. If all rows of a record
@@ -102,8 +102,8 @@ func (p Pass) Time() time.Time {
 //
 // In a table without a key, rows with the same hash are equal, and only their number is compared. If the pass has more
 // equal rows than the table, the additional rows are inserted; in History, only the table's current rows count. If the
-// pass has fewer equal rows than the table, a sweep removes the surplus rows of the table. In History the sweep ends
-// them, and in Append they stay.
+// pass has fewer equal rows than the table, the mode decides what a sweep does with the surplus rows of the table:
+// Merge and Replace remove them, History ends them, and Append keeps them.
 type Tx interface {
 	// Write adds the rows of b to t. Apply then creates or widens the table so that they fit. If two rows have the
 	// same key, the one with the higher [schemas.ColOrdinal] is kept. A row of a child table belongs to the root row
@@ -141,7 +141,7 @@ type Sweep struct {
 // Outcome reports what Apply did to the root table's rows. Written + Unchanged + Deduplicated is the number of rows
 // that were passed to Write.
 type Outcome struct {
-	Written      int64 // new or changed; Inserted counts the new ones
+	Written      int64 // new or changed rows; Inserted counts the new rows
 	Inserted     int64
 	Unchanged    int64 // rows whose key and hash already existed
 	Deduplicated int64 // rows whose key the pass had already written; the later row is kept

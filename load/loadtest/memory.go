@@ -163,7 +163,7 @@ type tx struct {
 
 	carried   map[string]bool
 	unchanged map[string]bool
-	kept      map[string]int // rows of a table without a key, by hash
+	kept      map[string]int // for tables without a key: number of rows that this transaction has read, by table and hash
 
 	writes  []write
 	tables  map[string]*table // copies; nil before the first Apply

@@ -15,9 +15,9 @@ import (
 
 var modes = []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History}
 
-// story is a sequence of transactions on a table and its children, with the expected result in each mode. A record is
-// written `id:name`. Its hash and its children, two levels deep, are derived from the name. `id:name#7` has ordinal
-// 7. [fixture.content] describes how a table's content is written.
+// story is a sequence of transactions on a table and its children, with the expected result in each mode. The text of a
+// record is `id:name`. The record's hash and its children, two levels deep, are derived from the name. The record
+// `id:name#7` has the ordinal 7. [fixture.content] describes the text of a table's content.
 type story struct {
 	name  string
 	basic bool // even a brief suite runs this story in every mode

@@ -51,9 +51,9 @@ type Driver struct {
 	// Skip may be nil.
 	Skip func(name string) bool
 
-	// Thorough is set for one destination of each merge algorithm, the one with the fastest commits. For this
-	// destination, even with -short, the suite runs every story in every mode and creates a table for every hostile
-	// name. See [Driver.brief].
+	// Thorough is set for one of the destinations that share a merge algorithm: the destination with the fastest
+	// commits. For this destination, even with -short, the suite runs every story in every mode and creates a table for
+	// every hostile name. See [Driver.brief].
 	Thorough bool
 
 	// Reserved are names that the destination uses for its own columns. No column of a stream gets one of them: see

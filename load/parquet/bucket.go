@@ -237,9 +237,9 @@ func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[stri
 
 // tidy removes outdated files and manifests. The name of a file has the number of the generation for which the file
 // was written. Once a generation has dropped a file, no later manifest names the file again. So a file can be removed
-// if two conditions hold: its number is not above that of the oldest kept manifest, and that manifest does not name
-// it. A manifest can be removed if m.Kept does not list it. Both rules hold for the files of all processes, so tidy
-// need not wait for other processes or compare times.
+// if two conditions hold: the number in its name is not above the number of the oldest kept manifest, and this manifest
+// does not name the file. A manifest can be removed if m.Kept does not list it. Both rules hold for the files of all
+// processes, so tidy need not wait for other processes or compare times.
 func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	var old []string
 	found := map[string]int64{}

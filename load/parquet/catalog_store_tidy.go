@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// tidy removes a file under two conditions: the number in its name is not above that of the oldest kept commit, and
-// neither that commit nor the catalog names the file. See [bucketStore.tidy].
+// tidy removes a file under two conditions: the number in its name is not above the number of the oldest kept commit,
+// and neither this commit nor the catalog names the file. See [bucketStore.tidy].
 func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	found := map[string]int64{}
 	err := s.bucket.o.List(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })

@@ -27,8 +27,8 @@ func (s *bucketStore) open(ctx context.Context, f *file) (input, error) {
 }
 
 // Fetch makes the files of the wanted tables available in the file system, and returns their paths by table. It
-// downloads files of a bucket into the folder dir. A file that is already there is not downloaded again: a file name
-// always has the same content.
+// downloads files of a bucket into the folder dir. A file that is already there is not downloaded again, because files
+// with the same name always have the same content.
 func (l *Lake) Fetch(ctx context.Context, dir string, want func(table string) bool) (map[string][]string, error) {
 	all, err := l.manifests(ctx)
 	if err != nil {

@@ -38,7 +38,7 @@ var _ load.Destination = (*Lake)(nil)
 
 // Open opens the destination in the folder o.Path or the bucket o.Bucket. In a folder, Open removes the files that
 // killed processes have left. In three cases, the first transaction removes these files instead: if the lake is in a
-// bucket, if it has a catalog, and for streams that sources share.
+// bucket, if the lake has a catalog, or if sources share the stream.
 func Open(ctx context.Context, o Options) (*Lake, error) {
 	o = o.filled()
 	l := &Lake{o: o, disk: &objects.Disk{Mode: o.Mode}, scratch: scratch{dir: o.TempDir}, streams: map[string]*folder{}}

@@ -21,8 +21,8 @@ const (
 )
 
 // read calls visit with batches of rows, in order. The first argument of visit is the index of the batch's first row,
-// and the last one is the number of rows. The batches have the named columns in the given order; if columns is nil, all
-// columns. The function visit must not use a batch after it has returned.
+// and the last argument is the number of rows. The batches have the named columns in the given order, or all columns if
+// the parameter columns is nil. The function visit must not use a batch after it has returned.
 func (f *file) read(ctx context.Context, t *table, columns []string, visit func(first int64, b []arrow.Array, rows int) error) error {
 	if f.Rows == 0 {
 		return nil

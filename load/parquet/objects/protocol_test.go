@@ -38,9 +38,9 @@ func (m *fakeStore) put(key string, r *http.Request, absent bool) bool {
 	return true
 }
 
-// page() returns the next page of a list: at most two names, which begin with prefix and come after the name that is
-// given as after. If a name contains the delimiter behind the prefix, the page has only the part of the name up to this
-// delimiter. If there are more names, the result next is the last name of the page.
+// page() returns the next page of a list: at most two names. They begin with the prefix, and sort behind the name in
+// the parameter after. If a name contains the delimiter behind the prefix, the page has only the part of the name up to
+// this delimiter. If there are more names, the result next is the last name of the page.
 func (m *fakeStore) page(prefix, delimiter, after string) (names []string, next string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
