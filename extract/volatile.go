@@ -116,8 +116,8 @@ func (v *volatility) compare(before, now map[int]uint64) {
 	}
 }
 
-// fields returns the volatile fields. If more than half of the fields differ, the key does not identify records, and
-// it returns none.
+// fields returns the volatile fields. If more than half of the fields differ, the key does not identify records. Then
+// fields returns none.
 func (v *volatility) fields() []string {
 	var found []string
 	if v.duplicates {

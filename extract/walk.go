@@ -28,7 +28,7 @@ func (l *listReader) walk(ctx context.Context, at paging.Position, first *answer
 			if st.Rule == "" {
 				q.fill(ctx, st.Next)
 			} else {
-				l.segments.stop() // the last page counts the requests
+				l.segments.stop() // stop counts the requests that were sent in advance, because the last page reports the count
 			}
 			more := yield(st, nil)
 			l.c.release(st.a)

@@ -71,8 +71,8 @@ func (p *Plan) long() bool { return p.pages >= firstPages || p.left >= leastPage
 //   - free: how many more segments the rate limit allows
 //   - fair: the fair share, which is the number of pages to request, divided by the number of parallel requests
 //
-// If the rate limit allows no more segments, only gaps that need many more requests than the fair share are divided.
-// Otherwise the pass would wait for such a gap at its end.
+// If the rate limit allows no more segments, only gaps that need many more requests than the fair share are divided. If
+// they were not divided, the pass would have to wait for them at its end.
 func divide(gaps []gap, guesses, free int, fair float64) {
 	for sent := range guesses {
 		best, most := -1, float64(leastRounds)

@@ -30,7 +30,8 @@ type form interface {
 	// key returns the key with the number n. There may be no record with this key.
 	key(n uint64) (key string, ok bool)
 
-	// time returns the number of a key that was made at this time. The result ok is false if keys do not hold times.
+	// time returns the number of a key that was made at the given time. The result ok is false if keys do not hold
+	// times.
 	time(at time.Time) (n uint64, ok bool)
 }
 

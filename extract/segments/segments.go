@@ -254,7 +254,8 @@ func (p *Plan) inHole(s *segment, keys []string) bool {
 	return false
 }
 
-// overtake removes each later segment that s has passed, if s has not read any key from the requests of that segment.
+// overtake removes each later segment that s has read beyond, unless s has met a segment: then s ends there, and the
+// other segment continues.
 func (p *Plan) overtake(s *segment) {
 	for _, t := range slices.Clone(p.segments[slices.Index(p.segments, s)+1:]) {
 		if !t.guess && s.met == "" && t.headX < s.headX {

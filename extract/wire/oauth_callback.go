@@ -141,7 +141,7 @@ func (c *callback) pasted(text string) (Secret, error) {
 	case err != nil || u.Host == "":
 		return "", errors.New("this is not an address: paste all that the browser shows, from http to the end")
 	case u.Scheme != c.redirect.Scheme || u.Hostname() != c.redirect.Hostname() || orDefault(u.Path, "/") != orDefault(c.redirect.Path, "/"):
-		return "", fmt.Errorf("this address is not the one that the server sends the browser to, %s", c.redirect)
+		return "", fmt.Errorf("the server sends the browser to %s, but this is another address", c.redirect)
 	}
 	query, err := url.ParseQuery(u.RawQuery)
 	if err != nil || !c.stateMatches(query) {

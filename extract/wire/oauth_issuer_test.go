@@ -218,9 +218,9 @@ func TestPaste(t *testing.T) {
 	}{
 		"as it is":         {"http://127.0.0.1/callback?code=c&state=STATE", ""},
 		"with a line feed": {" http://127.0.0.1/callback?code=c&state=STATE\n", ""},
-		"https":            {"https://127.0.0.1/callback?code=c&state=STATE", "is not the one that the server sends the browser to"},
-		"another host":     {"http://evil.example/callback?code=c&state=STATE", "is not the one that the server sends the browser to"},
-		"another path":     {"http://127.0.0.1/?code=c&state=STATE", "is not the one that the server sends the browser to"},
+		"https":            {"https://127.0.0.1/callback?code=c&state=STATE", "the server sends the browser to http://127.0.0.1"},
+		"another host":     {"http://evil.example/callback?code=c&state=STATE", "the server sends the browser to http://127.0.0.1"},
+		"another path":     {"http://127.0.0.1/?code=c&state=STATE", "the server sends the browser to http://127.0.0.1"},
 		"another state":    {"http://127.0.0.1/callback?code=c&state=x", "its state differs; nothing was exchanged"},
 		"no state":         {"http://127.0.0.1/callback?code=c", "its state differs; nothing was exchanged"},
 		"two states":       {"http://127.0.0.1/callback?code=c&state=STATE&state=x", "its state differs; nothing was exchanged"},

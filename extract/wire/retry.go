@@ -105,7 +105,7 @@ func (k *call) renew(ctx context.Context, fault *Error) *Error {
 	case err == nil && token != k.token:
 		k.renewed = true
 		return nil
-	case err == nil, err == ErrNotRenewable: //nolint:errorlint // a bare error has nothing to add
+	case err == nil, err == ErrNotRenewable: //nolint:errorlint // an error that wraps ErrNotRenewable gives a reason, which is reported below
 		return fault
 	case errors.Is(err, ErrNotRenewable):
 		return k.withSpentReason(fault, err)

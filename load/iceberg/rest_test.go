@@ -207,9 +207,9 @@ func same(t *testing.T, o Options, batch int, name string) {
 	}
 }
 
-// The catalog has no transactions/commit. In each round, the connection is cut after another table of a commit, so
-// penstock cannot undo the commit. The next run must repair the tables, whether it repeats the same commit or makes
-// another one. Invariants 1, 2
+// The catalog has no transactions/commit. A commit changes the first one, two or three tables. Then the connection is
+// cut, so penstock cannot undo the commit. The next run must repair the tables, whether it repeats the same commit or
+// makes another one. Invariants 1, 2
 func TestRESTInterrupted(t *testing.T) {
 	catalog := startReference(t)
 	for tables := 1; tables <= 3; tables++ {

@@ -71,7 +71,7 @@ var named = []struct {
 		s.setPath()
 		s.addSignals(Signal{At: "header X-Next-Cursor", Says: "next", End: "absent"})
 	}},
-	{"cursor_post", "a cursor that goes back in the body of a POST", func(s *Spec) { s.Method = "POST"; s.setPaging(KindToken, "cursor"); s.addSignals(next, more) }},
+	{"cursor_post", "a cursor that the client sends in the body of a POST", func(s *Spec) { s.Method = "POST"; s.setPaging(KindToken, "cursor"); s.addSignals(next, more) }},
 	{"marker", "is_truncated with next_marker", func(s *Spec) {
 		s.setPaging(KindToken, "marker")
 		s.addSignals(Signal{At: "/is_truncated", Says: "more"}, Signal{At: "/next_marker", Says: "next", End: "absent"})
@@ -136,8 +136,8 @@ var named = []struct {
 		s.setPaging(KindToken, "cursor")
 		s.addSignals(Signal{At: "/next_cursor", Says: "next", End: "false"})
 	}},
-	{"beyond_last", "pages beyond the end repeat the last one", func(s *Spec) { s.Paging.Beyond = BeyondLast }},
-	{"beyond_first", "pages beyond the end repeat the first one", func(s *Spec) { s.Paging.Beyond = BeyondFirst }},
+	{"beyond_last", "pages beyond the end repeat the last page", func(s *Spec) { s.Paging.Beyond = BeyondLast }},
+	{"beyond_first", "pages beyond the end repeat the first page", func(s *Spec) { s.Paging.Beyond = BeyondFirst }},
 	{"beyond_404", "pages beyond the end answer 404", func(s *Spec) { s.Paging.Beyond = Beyond404 }},
 	{"beyond_204", "pages beyond the end answer 204 without a body", func(s *Spec) { s.Paging.Beyond = Beyond204 }},
 	{"unknown_400", "unknown parameters are refused", func(s *Spec) { s.Unknown = UnknownRefuse; s.addSignals(total) }},
@@ -149,12 +149,12 @@ var named = []struct {
 	}},
 	{"uneven", "25 records, from the middle of page 2 on, are not shown: pages are short or empty", func(s *Spec) { s.Records.Count, s.Records.Hidden = 85, 25; s.Size.Param = "" }},
 
-	{"partial", "partial: true, and every third record is missing", func(s *Spec) { s.addFault(Fault{Kind: FaultPartial, At: "/partial", Value: raw(`true`)}) }},
-	{"timed_out", "the same, with timed_out: true", func(s *Spec) { s.addFault(Fault{Kind: FaultPartial, At: "/timed_out", Value: raw(`true`)}) }},
-	{"errors", "the same, with errors next to the data", func(s *Spec) {
+	{"partial", "every third record is missing, with partial: true", func(s *Spec) { s.addFault(Fault{Kind: FaultPartial, At: "/partial", Value: raw(`true`)}) }},
+	{"timed_out", "every third record is missing, with timed_out: true", func(s *Spec) { s.addFault(Fault{Kind: FaultPartial, At: "/timed_out", Value: raw(`true`)}) }},
+	{"errors", "every third record is missing, with errors next to the data", func(s *Spec) {
 		s.addFault(Fault{Kind: FaultPartial, At: "/errors", Value: raw(`[{"message":"shard 3 did not answer"}]`)})
 	}},
-	{"status_206", "the same, with status 206", func(s *Spec) { s.addFault(Fault{Kind: FaultPartial, Status: 206}) }},
+	{"status_206", "every third record is missing, with status 206", func(s *Spec) { s.addFault(Fault{Kind: FaultPartial, Status: 206}) }},
 	{"object", "an object with a message in place of the list", func(s *Spec) { s.addFault(Fault{Kind: FaultObject}) }},
 	{"moved", "the list is in another member", func(s *Spec) { s.addFault(Fault{Kind: FaultMoved}) }},
 	{"emptied", "an empty list with the old total", func(s *Spec) { s.addSignals(total); s.addFault(Fault{Kind: FaultEmptied}) }},
@@ -170,7 +170,7 @@ var named = []struct {
 	{"no_key", "records without an id", func(s *Spec) { s.Records.Key = ""; s.addSignals(total) }},
 	{"key_ID", "records whose id is spelled ID", func(s *Spec) { s.Records.Key = "ID"; s.addSignals(total) }},
 	{"keyed", "an object instead of a list: its member names are the ids of the records", func(s *Spec) { s.Records.Form = FormKeyed; s.addSignals(total) }},
-	{"member_twice", "the same, with one id twice", func(s *Spec) { s.Records.Form, s.Records.Twice = FormKeyed, 1; s.setPaging(KindWhole, "") }},
+	{"member_twice", "an object instead of a list, with one member name twice", func(s *Spec) { s.Records.Form, s.Records.Twice = FormKeyed, 1; s.setPaging(KindWhole, "") }},
 	{"nulls", "null elements between the records", func(s *Spec) { s.Records.Nulls = 2; s.addSignals(total) }},
 	{"half_surrogate", "a text with half of a surrogate pair", func(s *Spec) { s.Records.Odd = OddSurrogate; s.addSignals(total) }},
 	{"raw_tab", "a text with a raw tab", func(s *Spec) { s.Records.Odd = OddTab; s.addSignals(total) }},

@@ -23,7 +23,7 @@ func (s Spec) Simpler() []Spec {
 	for i := range s.Faults {
 		add(func(c *Spec) { c.Faults = slices.Delete(c.Faults, i, i+1) })
 		add(func(c *Spec) { c.Faults[i].Row = 0 })
-		if s.Faults[i].Kind == FaultStatus || s.Faults[i].Kind == FaultObject { // if another fault occurred in each answer, no reading could notice it
+		if s.Faults[i].Kind == FaultStatus || s.Faults[i].Kind == FaultObject { // no reading could notice a fault of another kind that occurs in each answer
 			add(func(c *Spec) { c.Faults[i].Count = 0 })
 		}
 	}

@@ -74,7 +74,7 @@ const (
 	FormWrapped    = "wrapped"    // {"customer": {…}}
 	FormAttributes = "attributes" // {"type": …, "id": …, "attributes": {…}}
 	FormKeyed      = "keyed"      // the list is an object: the ids are the names of its members, and the records have no id
-	FormNumbered   = "numbered"   // the same, but the records also have their id
+	FormNumbered   = "numbered"   // like FormKeyed, but the records also have their id
 	FormOne        = "one"        // the answer has the first record instead of the list
 )
 

@@ -50,7 +50,7 @@ type Governor struct {
 	inFlight   int
 	pending    int         // requests in flight, and callers that wait in Take
 	load       concurrency // how many requests may be in flight
-	probeUntil instant     // after the gate opened: until then, requests wait for the answer to this process's first request
+	probeUntil instant     // after the gate has opened, requests wait until this instant for the answer to this process's first request
 	waiting    string
 }
 

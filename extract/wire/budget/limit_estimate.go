@@ -198,7 +198,7 @@ func (c *limitEstimate) learn(r Rate) {
 }
 
 // observe learns from an answer's headers. When the answered request was sent, the window had the given number of
-// requests, including this one. If the limit is used up, observe returns a pause.
+// requests, including the answered request. If the limit is used up, observe returns a pause.
 func (c *limitEstimate) observe(header hints, counted int) (pause time.Duration) {
 	c.applyStated(header)
 	if header.left < 0 {
