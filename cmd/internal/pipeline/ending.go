@@ -26,7 +26,7 @@ type ending struct {
 	counts   Counts
 	swept    int64
 	found    *findings
-	others   []arrow.RecordBatch // keys of the missing rows that may be deleted; nil if all may be
+	others   []arrow.RecordBatch // keys of the missing rows that may be deleted; nil if all missing rows may be deleted
 	read     Verdict             // verdict on the reading, regardless of rejected records
 	open     *reject.Open
 	resolved map[reject.ID]bool

@@ -27,7 +27,7 @@ type witnesses struct {
 	Why    string      `json:"why"`
 	End    proof.Known `json:"end,omitempty"` // how the end of the list is known
 	Doubts []string    `json:"doubts,omitempty"`
-	Pass   string      `json:"pass,omitempty"` // empty if it is the id of the run
+	Pass   string      `json:"pass,omitempty"` // id of the pass; empty if it is the id of the run
 	proof.Facts
 	Longest  *int64        `json:"longest,omitempty"` // nil if equal to the number of distinct records; replaces Facts.Longest
 	Alive    *int64        `json:"alive,omitempty"`   // nil if equal to the number of distinct records

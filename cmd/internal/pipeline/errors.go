@@ -33,15 +33,15 @@ func orNone(s string) string { return cmp.Or(s, "nothing") }
 type BaseError struct {
 	Surface schemas.Surface
 	Streams []string // names of the missing streams
-	Err     error    // the server's answer for the first of them
+	Err     error    // the server's answer for the first of these streams
 }
 
-// Error says how many streams the server did not find, and its answer to the first.
+// Error says how many streams the server did not find, and its answer for the first of them.
 func (e *BaseError) Error() string {
 	return fmt.Sprintf("surface %s: all %d streams are missing: %v", e.Surface, len(e.Streams), e.Err)
 }
 
-// Unwrap returns the answer to the first stream.
+// Unwrap returns the answer for the first stream.
 func (e *BaseError) Unwrap() error { return e.Err }
 
 func baseErrors(err error) []*BaseError {

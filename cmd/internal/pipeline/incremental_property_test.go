@@ -412,10 +412,10 @@ func (r *editedRig) traits() string {
 // TestEditedLists generates lists whose records are edited while they are read. For some lists, probes find out how to
 // read them. For the other lists, a user configures how to read them, correctly or not.
 //
-// After a list has stopped changing, two more runs load every change that incremental passes can find. If incremental
-// is auto, these are the changes that were committed within the lookback and updated the time of change. A week later,
-// a whole pass loads the other changes and reports that incremental passes miss changes. From then on every run reads
-// the whole list.
+// After a list has stopped changing, two more runs load every change that incremental passes can find. With
+// `incremental: auto`, these are the changes that were committed within the lookback and updated the time of change. A
+// week later, a whole pass loads the other changes and reports that incremental passes miss changes. From then on every
+// run reads the whole list.
 func TestEditedLists(t *testing.T) {
 	found, refuted, seeds := 0, 0, sourcetest.Trials(25)
 	for seed := range seeds {

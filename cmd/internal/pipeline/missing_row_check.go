@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The client implements these optional interfaces, which are found at run time.
+// These interfaces are optional: the pipeline checks at run time whether a source implements them. The client does.
 var (
 	_ RecordSource    = (*extract.Client)(nil)
 	_ PassListener    = (*extract.Client)(nil)

@@ -79,8 +79,8 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	return err
 }
 
-// children reports whether the destination has loaded a child stream. If it has, a proven pass over the parents is worth
-// more requests, because rows of child streams may be deleted only if the list of parents is proven.
+// children reports whether the destination has loaded a child stream. If it has, a proven pass over the parents is
+// worth more requests, because rows of child streams may be deleted only if the list of parents is proven.
 func (k *destinationRun) children(ctx context.Context, r *run) (bool, error) {
 	for _, s := range r.Streams {
 		if s.Parent != k.key.Stream {

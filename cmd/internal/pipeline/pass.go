@@ -102,7 +102,7 @@ func (p *pass) lost() bool {
 	return !slices.ContainsFunc(p.destinations, func(k *destinationRun) bool { return !k.out })
 }
 
-// stamp returns the run id of the pass's rows. With this id a destination distinguishes them from rows of earlier
+// stamp returns the run id of the pass's rows. With this id a destination distinguishes these rows from rows of earlier
 // passes.
 // Invariant 12
 func (p *pass) stamp() string {

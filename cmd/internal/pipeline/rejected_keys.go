@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// rejectedKeys holds the keys of the records that a pass rejected. Their rows do not count as missing, because the
-// records arrived.
+// rejectedKeys contains the keys of the records that a pass rejected. The rows of these records do not count as
+// missing, because the records arrived.
 type rejectedKeys struct {
 	keys    map[string]bool
 	words   bool // some keys are not integers

@@ -33,9 +33,9 @@ type streamRun struct {
 	noticed      []drift.Notice
 }
 
-// parts reports whether a pass may be committed in parts and continued after an interruption. In a table without a
-// key, the rows of a pass cannot be distinguished from earlier rows. A table in mode replace shows either all of a
-// pass or nothing of it.
+// parts reports whether a pass may be committed in parts and continued after an interruption. This needs a key: without
+// a key, the rows of a pass cannot be distinguished from earlier rows. It is not possible in mode replace, because such
+// a table shows either all of a pass or nothing of it.
 func (st *streamRun) parts() bool { return st.keyed() && st.stream.Table.Mode != schemas.Replace }
 
 func (st *streamRun) keyed() bool { return len(st.stream.Key) > 0 }

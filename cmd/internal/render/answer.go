@@ -20,7 +20,8 @@ type Answer struct {
 	Rows    [][]any
 }
 
-// Sort sorts the rows by the named columns. It ignores columns that the answer lacks. The prefix - means descending.
+// Sort sorts the rows by the named columns. It ignores columns that the answer lacks. A name with the prefix - means
+// descending order.
 func (t Answer) Sort(columns ...string) Answer {
 	slices.SortStableFunc(t.Rows, func(a, b []any) int {
 		for _, c := range columns {

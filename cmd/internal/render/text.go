@@ -1,5 +1,5 @@
-// Package render prints results: tables, summaries of runs, progress, and the data dictionary. Its functions take values
-// and a writer.
+// Package render prints results: tables, summaries of runs, progress, and the data dictionary. Its functions take
+// values and a writer.
 package render
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Hint prints a hint, each line behind indent.
+// Hint prints a hint, with the text indent before each line.
 func Hint(w io.Writer, indent, hint string) error {
 	_, err := fmt.Fprintf(w, "%shint: %s\n", indent, strings.ReplaceAll(hint, "\n", "\n"+indent+"  "))
 	return err

@@ -80,7 +80,7 @@ func (r Run) counts() any {
 }
 
 // PrintParts prints the sources of a run if there are several, and the attempts at the run if any are recorded. In a
-// form for programs, such as JSON, they are additional lines.
+// form for programs, such as JSON, each source and each attempt is an additional line.
 func (r Run) PrintParts(w io.Writer, form render.Form, titles bool) error {
 	sources := render.Answer{Columns: append(fields("destination", "source"), render.Fields(load.Runs, columns[2:]...)...)}
 	attempts := render.Answer{Columns: append(append(fields("destination", "source"), render.Fields(load.Runs, "status", "started_at", "ended_at")...),

@@ -63,7 +63,7 @@ func TestNotices(t *testing.T) {
 	}
 }
 
-// A very small table may change in any way, and rows may come and go at random, without a warning.
+// There is no warning if a very small table changes in any way, or if rows come and go at random.
 func TestNoFalseAlarms(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -143,7 +143,7 @@ func (f *Forecast) add(s Stream) {
 }
 
 // slow multiplies the times so that they fit the duration of the last run. If this run needs more requests than the
-// last, the additional requests take the time that the rate limits require.
+// last run, the additional requests take the time that the rate limits require.
 func (f *Forecast) slow(last RunDuration) {
 	if last.Requests <= 0 || f.Seconds <= 0 {
 		return

@@ -38,8 +38,8 @@ func (r *Rig) use(m *loadtest.Memory) {
 	r.Memory, r.Destinations = m, []pipeline.Destination{{Name: "warehouse", Destination: m}}
 }
 
-// Restart opens the destination again, as a new process would. If the function step is not nil, it is called before each
-// step of a commit. If it returns an error, that step of the commit fails.
+// Restart opens the destination again, as a new process would. If the function step is not nil, it is called before
+// each step of a commit. If it returns an error, that step of the commit fails.
 func (r *Rig) Restart(step func(string) error) { r.use(r.Memory.Reopen(step)) }
 
 // Mode sets the mode of all tables.

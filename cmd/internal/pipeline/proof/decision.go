@@ -158,7 +158,7 @@ func (t *Table) unwitnessed() Decision {
 }
 
 // otherParents decides about missing rows that may belong to parents that were not requested. Missing records are
-// requested one by one. If that does not explain all of them, the pass is repeated with every parent.
+// requested one by one. If that does not explain all missing rows, the pass is repeated with every parent.
 func (t *Table) otherParents() Decision {
 	d := t.hold(fmt.Sprintf("%d rows are missing, and not every parent was requested", t.Missing))
 	if d.Held != "" && !t.Last && t.Parent == Proven {

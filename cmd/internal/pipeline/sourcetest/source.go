@@ -69,7 +69,7 @@ type List struct {
 	End     extract.End // the fields Rule, Reread, Round, Parents and Gone are used; the source sets the others
 
 	Pages func(pass int) []Record    // returns the records of each reading; nil: the field Records
-	Fail  func(page int) error       // an error instead of a page; may be nil
+	Fail  func(page int) error       // returns an error that replaces the page; may be nil
 	Wait  func(context.Context, int) // called before each page; may be nil
 }
 

@@ -40,7 +40,7 @@ type Token struct {
 	Role   Role
 }
 
-// Identity says who has sent a request. The zero Identity may do nothing.
+// Identity says who has sent a request. The zero Identity has no permissions.
 type Identity struct {
 	Name string // name of the token; "local" if there are no tokens
 	Role Role
@@ -113,8 +113,8 @@ func (g *Guard) Local(r *http.Request) (Identity, error) {
 	return Identity{Name: "local", Role: Operate}, nil
 }
 
-// Holds returns the current identity for the token of an earlier identity, because the role of the token may have
-// changed since. It returns false if the token no longer exists.
+// Holds returns an earlier identity with the current role of its token, because the role may have changed since. It
+// returns false if the token no longer exists.
 func (g *Guard) Holds(id Identity) (Identity, bool) {
 	for _, t := range *g.tokens.Load() {
 		if t.key == id.key {

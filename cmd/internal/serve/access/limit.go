@@ -28,7 +28,7 @@ type limiter struct {
 	all     bucket
 }
 
-// bucket is a leaky bucket: what it contained (count) at one moment (time). The content decreases by one per interval.
+// bucket is a leaky bucket: its content (count) at one moment (time). The content decreases by one per interval.
 type bucket struct {
 	count float64
 	time  time.Time

@@ -129,7 +129,7 @@ func (c control) ResumeSource(_ context.Context, name string) error {
 }
 func (c control) Resume(_ context.Context, name string) error { return c.did("resume %s", name) }
 
-// telling returns facts with n streams. Each of their texts was changed by rewrite().
+// telling returns facts with n streams. It replaces each text of the facts by the result of rewrite().
 func telling(n int, rewrite func(string) string) *told {
 	at := time.Now().UTC().Truncate(time.Second)
 	f := &told{}

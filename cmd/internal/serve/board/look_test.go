@@ -24,7 +24,7 @@ func TestLooks(t *testing.T) {
 	require.Empty(t, complaints)
 }
 
-// lookAround opens each page in each look. A look is a width of the screen with light or dark colors. In a short test,
+// lookAround opens each page in each look. A look is a width of the screen with light or dark colours. In a short test,
 // lookAround opens each page in only one of the looks that it gets as arguments.
 func (s *served) lookAround(t *testing.T, v *visitor, name string, paths []string, short ...looks) {
 	t.Helper()

@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
-// Tone is how serious the state of a run, pass, stream, source or slot is. Pages show it as a color.
+// Tone is how serious the state of a run, pass, stream, source or slot is. Pages show it as a colour.
 type Tone string
 
 // The tones. TonePaused is only for sources.

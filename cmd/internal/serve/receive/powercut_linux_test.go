@@ -126,7 +126,7 @@ func (c *call) number(t *testing.T, n int) int {
 	return v
 }
 
-// disk models the files of a folder after a power cut. After the cut, a file is sure to have the data that was synced.
+// disk models the files of a folder after a power cut. After the cut, a file certainly has the data that was synced.
 // Data that was written after the last sync may be lost.
 type disk struct {
 	dir   string

@@ -1,4 +1,4 @@
-// Keeps the parts of a page with the attribute data-live up to date. Without this
+// Updates the elements of a page that have the attribute data-live. Without this
 // script the page is complete too, and reloads itself from time to time.
 "use strict";
 
