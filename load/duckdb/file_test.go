@@ -249,7 +249,7 @@ func TestForeignChanges(t *testing.T) {
 		{"renamed column", "ALTER TABLE crm_leads RENAME name TO label", `column "name" is gone`},
 		{"narrowed column", "ALTER TABLE crm_leads ALTER price TYPE INTEGER", `column "price" is INTEGER, was DECIMAL(16,2)`},
 		{"required column", "ALTER TABLE crm_leads ADD COLUMN theirs INT; UPDATE crm_leads SET theirs = 1; ALTER TABLE crm_leads ALTER theirs SET NOT NULL", `column "theirs" requires a value in every row`},
-		{"view", "ALTER TABLE crm_leads RENAME TO mine; CREATE VIEW crm_leads AS FROM mine", "a view has its name"},
+		{"view", "ALTER TABLE crm_leads RENAME TO mine; CREATE VIEW crm_leads AS FROM mine", "a view has the name of the table"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "foreign.duckdb")

@@ -50,7 +50,7 @@ func configure(url string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		// Invariant 5
-		return nil, errors.New("cannot parse its URL: want postgres://user:password@host:5432/database?sslmode=require")
+		return nil, errors.New("the url is invalid: want postgres://user:password@host:5432/database?sslmode=require")
 	}
 	if !strings.Contains(url, "pool_max_conns") {
 		config.MaxConns = defaultConns

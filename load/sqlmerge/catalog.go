@@ -269,9 +269,9 @@ func (c *catalog) usable(name string) error {
 	o := c.live[name]
 	switch {
 	case o.View:
-		return &load.ForeignChange{Table: name, Diff: []string{"a view has its name"}}
+		return &load.ForeignChange{Table: name, Diff: []string{"a view has the name of the table"}}
 	case o.Other != "":
-		return &load.ForeignChange{Table: name, Diff: []string{o.Other + " has its name"}}
+		return &load.ForeignChange{Table: name, Diff: []string{o.Other + " has the name of the table"}}
 	case !known:
 		return &load.ForeignChange{Table: name, Diff: []string{"it was not made by penstock"}}
 	}
