@@ -50,7 +50,7 @@ type pending[K comparable] struct {
 	done   chan struct{}
 	bytes  int64       // size of the body, counted in Client.inFlight; an estimate until the answer arrives
 	needed atomic.Bool // take() waits for this answer
-	shed   bool        // its body is too large to be read in advance
+	shed   bool        // the body is too large to be read in advance
 	apart  bool        // it is a request of ahead.apart
 
 	a   *answer

@@ -170,7 +170,8 @@ func (c *Client) reserve(n int64) bool {
 	}
 }
 
-// room returns how many more requests may be sent in advance now, and how many answers of one stream may wait.
+// room returns how many more requests may be sent in advance now, and how many requests the queue of one stream may
+// hold.
 func (c *Client) room(s schemas.Stream) (room, most int) {
 	w, err := c.wireFor(s)
 	if err != nil {

@@ -127,7 +127,7 @@ func (c Convention) Renew(later Convention) Convention {
 	return c
 }
 
-// About returns c for the request that s makes now.
+// About returns c with the fingerprint of the request that s makes now.
 func (c Convention) About(s schemas.Stream) Convention {
 	c.Of = fingerprint(s)
 	return c

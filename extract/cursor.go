@@ -76,8 +76,8 @@ func fingerprint(s schemas.Stream) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// pagesOf returns a fingerprint of the request and its paging. With another page size, a page number is another
-// position.
+// pagesOf returns a fingerprint of the request and its paging. The paging includes the page size, because with another
+// page size the same page number is another position in the list.
 func pagesOf(s schemas.Stream) string {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %+v", fingerprint(s), s.Pagination)

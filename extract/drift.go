@@ -62,7 +62,7 @@ func (d *drift) size(st *step) {
 }
 
 // age counts a page that comes from a cache. Such a page is older than a page before it, although it was requested
-// later. A page that was requested apart from the others may be older without a cache.
+// later. If the argument apart is true, the page was requested out of order, and may be older without a cache.
 func (d *drift) age(h http.Header, apart bool) {
 	made, err := http.ParseTime(h.Get("Date"))
 	if err != nil {

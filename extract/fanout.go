@@ -31,7 +31,7 @@ type fanPass struct {
 	windows *windows // the tuples, if they are time windows; otherwise nil
 	traits  endpointTraits
 	done    uint64      // fingerprint of the finished tuples
-	list    *ParentList // how the parents were read; nil if this run has a pass of the parent
+	list    *ParentList // how the parents were read; nil if this run has a pass over the parent stream
 	test    parameterTest
 
 	records  []byte
@@ -156,7 +156,7 @@ func (f *fanPass) run(ctx context.Context, yield func(Page, error) bool) (more b
 type tupleRequest struct {
 	line  string
 	print uint64
-	after int // number of tuples skipped directly before line
+	after int // number of tuples skipped directly before this one
 	sum   uint64
 }
 
@@ -165,7 +165,7 @@ type lookahead struct {
 	selects func(tuple) bool // nil selects all tuples
 	size    int
 	ahead   []tupleRequest
-	rest    int // number of tuples skipped after the end of ahead
+	rest    int // number of tuples skipped after the last tuple in ahead
 	sum     uint64
 }
 

@@ -60,8 +60,9 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[paging.Position], 
 	return nil
 }
 
-// afterProbes returns how to continue after probes that found no next page. Probes with a smaller page size may have
-// shown how to request the next page, but they cannot show that the list ends. Then the next page is requested.
+// afterProbes returns how to continue if the probes found no next page of the usual size. If smaller pages have shown
+// how to request the next page, it is requested, because only its answer shows whether the list ends here. Otherwise
+// the list ends.
 func (l *listReader) afterProbes(st *step, shrank bool) paging.Continuation {
 	if l.pager.Computes() {
 		if next, ok := l.pager.Onward(st.at, st.batch.N, l.lastID, st.signals); shrank && ok && st.Rule != RuleTotal {

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/extract/records"
 )
 
-// history compares when records were changed and when they were created. The two orders are equal until a user edits a
-// record. So only an edited record shows that a list is in the order of change.
+// history compares the times of change of the records with their times of creation. Until a user edits a record, both
+// times give the same order. So only an edited record shows that a list is in the order of change.
 type history struct {
 	key           []string
 	changed, unit string // the field with the time of change, and its format
@@ -36,7 +36,7 @@ func (h history) complete(rows []records.Row) bool {
 	return !slices.ContainsFunc(rows, func(r records.Row) bool { _, ok := h.at(r); return !ok })
 }
 
-// event is what decides the place of a row in an order. Reading it is slow, so each row is read once.
+// event has what decides the place of a row in an order. Parsing it is slow, so each row is parsed once.
 type event struct {
 	row     records.Row
 	changed time.Time

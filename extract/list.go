@@ -141,8 +141,8 @@ func (l *listReader) records(st *step, f records.Found) error {
 	return nil
 }
 
-// counting() reports whether the total is only the number of records on each page. Then the totals of all pages are
-// ignored.
+// counting() reports whether the total of each page counts only the records of that page. Then the totals of all pages
+// are ignored.
 func (l *listReader) counting(total int64, n int) bool {
 	if l.pages > 0 && total == int64(n) && l.pager.Rows > 0 && l.firstTotal <= l.pager.Rows {
 		l.firstTotal, l.lastTotal, l.counts = -1, -1, true

@@ -70,7 +70,8 @@ func (n *negotiation) record(about, value string, evidence ...string) {
 	n.out.Facts = append(n.out.Facts, Fact{About: about, Value: value, From: Learned, Evidence: evidence})
 }
 
-// open returns the fact, and adds it if there is none. The pointer is valid until another fact is added.
+// open returns the fact with the given Fact constant. If there is none, open adds it. The pointer is valid until
+// another fact is added.
 func (n *negotiation) open(about string) *Fact {
 	for i := range n.out.Facts {
 		if n.out.Facts[i].About == about {

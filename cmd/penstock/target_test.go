@@ -64,9 +64,9 @@ func broken(root, child string) string {
 		SELECT 1 FROM %s p WHERE p.id = c._penstock_parent AND p._penstock_hash = c._penstock_hash))`, keys, child, root)
 }
 
-// glancer reads tables with single statements, each in one snapshot, and returns the number of rows. It runs a query
-// with ask(). In the query, a table has the name that name() returns for the table and its root table. If name()
-// returns "", the table does not exist yet.
+// glancer reads tables with single statements, each in one snapshot, and returns the number of rows. It runs each query
+// with ask(). The function name() gets a table and its root table. It returns the name of the table in queries, or ""
+// if the table does not exist yet.
 type glancer func(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error)
 
 // glance is a glancer that reads each pair of tables in the variable family once. If it sees half a commit, it returns

@@ -48,7 +48,7 @@ func (g cursor) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
 	return g.parameter.Judge(ctx, p, t)
 }
 
-// Confirm tests a parameter again if its second page was empty.
+// Confirm tests a parameter again if the second page was empty.
 func (g cursor) Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, err error) {
 	if t.Like == NoRecords && t.Candidate.pager != Pager(link{}) {
 		return g.acceptsEmpty(ctx, p, t.Candidate)

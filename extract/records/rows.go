@@ -99,7 +99,7 @@ func MemberAt(d *jsondoc.Doc, record jsondoc.Value, name string) jsondoc.Value {
 // ContainerKey is the column for the name of the map entry in which a record was found.
 const ContainerKey = ContextKey + "__key"
 
-// Records yields the records of p. If the records are the values of an object, it also yields the name of each record.
+// Records yields the records of p. If the records are the values of an object, it also yields the name of each value.
 func (p Place) Records(d *jsondoc.Doc) iter.Seq2[[]byte, jsondoc.Value] {
 	return func(yield func([]byte, jsondoc.Value) bool) {
 		some := func(name []byte, v jsondoc.Value) bool { return !d.IsObject(v) || yield(name, v) }
