@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Workers are frozen in the middle of a commit, each at another step. Some of them hold row locks. Another worker
+// Workers are frozen in the middle of a commit, each at a different step. Some of them hold row locks. Another worker
 // takes over their units. When the frozen workers continue, they commit nothing. // Invariants 2, 13
 func TestFleetFrozenInCommit(t *testing.T) {
 	if testing.Short() {

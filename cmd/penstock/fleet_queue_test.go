@@ -21,7 +21,7 @@ import (
 // queueJob is a job in the answer of River UI.
 type queueJob struct{ Args string }
 
-// jobs returns the jobs that are in a state, by source. It reads them from the dashboard's pages of the queue.
+// jobs returns the jobs with the given state, by source. It reads them from the dashboard's pages of the queue.
 func (r *fleetRig) jobs(serve *fleetProcess, state string) map[string]queueJob {
 	r.t.Helper()
 	resp, err := http.Get(r.address(serve) + "/queue/api/jobs?limit=100&state=" + state)

@@ -42,9 +42,9 @@ func icebergMissing() string {
 	return "built without the tag iceberg; `make build TAGS=duckdb_arrow,iceberg` sets it"
 }
 
-// openIceberg opens iceberg:FOLDER or iceberg:s3://BUCKET/PREFIX. It accepts the options of a Parquet lake, and those
-// of [iceberg.Options.Settings], for example catalog=sqlite:PATH or catalog=https://…. The destination's schema is the
-// namespace of the tables.
+// openIceberg opens iceberg:FOLDER or iceberg:s3://BUCKET/PREFIX. It accepts the options of a Parquet lake, and the
+// options of [iceberg.Options.Settings], for example catalog=sqlite:PATH or catalog=https://…. The destination's schema
+// is the namespace of the tables.
 func openIceberg(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	path, query := open.FilePath(d)
 	o := iceberg.Options{Options: parquet.Options{Path: path, Log: opener.Log, Step: opener.Step}, Namespace: d.Schema}

@@ -129,7 +129,7 @@ func (f *sandboxFlags) parse() (sandbox.Options, error) {
 	return o, nil
 }
 
-// runSandbox serves until the context ends. That is not an error.
+// runSandbox serves until the context ends. The end of the context is not an error.
 func runSandbox(ctx context.Context, a *app, f sandboxFlags) error {
 	if slices.Contains(f.lists, "help") {
 		return printLists(a)

@@ -181,7 +181,7 @@ func (a *app) servedPipeline(c *config.Config, p config.Pipeline, streams []conf
 	return sp
 }
 
-// dispatch lets workers make a run. It cancels the run if its deadline passes.
+// dispatch lets workers make a run. It cancels the run if the run's deadline passes.
 func dispatch(ctx context.Context, w *execute.Worker, r execute.Run) (pipeline.Report, error) {
 	report, err := w.Dispatch(ctx, r)
 	if err == nil && serve.Overdue(ctx) {

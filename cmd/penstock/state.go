@@ -117,7 +117,7 @@ func stateResetCmd(a *app) *cobra.Command {
 	var f moveFlags
 	cmd := &cobra.Command{
 		Use:   "reset --stream S…",
-		Short: "reset the cursors of streams: the next run reads them from the beginning",
+		Short: "reset the cursors of streams: the next run reads these streams from the beginning",
 		Long: `Deletes the cursors of streams, and everything stored about their passes. The next
 run reads them from the beginning, like a first run. Their rows stay, and records
 that have not changed are counted as unchanged.`,

@@ -92,7 +92,7 @@ func beginMoves(ctx context.Context, a *app, d *open.Reader, todo []move, yes bo
 }
 
 // lockAll takes the lock of every pipeline whose cursors are moved. A pipeline with several sources has a lock for each
-// source. Then lockAll takes only the locks of those sources whose cursors are moved.
+// source. For such a pipeline, lockAll takes only the locks of the sources whose cursors are moved.
 func lockAll(ctx context.Context, a *app, d *open.Reader, moves []move) (unlock func(), err error) {
 	held := map[string]state.Lease{}
 	unlock = func() {

@@ -103,9 +103,10 @@ func (p Plan) unmade() Skip {
 // Invariant 15
 const mostBroken = 3
 
-// recovered returns the new record of a slot that an earlier process left open. A run that had begun is resumed.
-// It is not resumed if catch_up is none, or if the process has ended mostBroken times during the run: the run
-// itself may be the cause. A planned run is resumed even then, because other processes do its work.
+// recovered returns the new record of a slot that an earlier process left open. A run that had begun is resumed, with
+// two exceptions. First, it is not resumed if catch_up is none. Second, it is not resumed if the process has ended
+// mostBroken times during the run, because the run itself may be the cause. The second exception does not apply to a
+// planned run, because other processes do its work.
 func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	if r.State == state.SlotRunning {
 		r.Broken++

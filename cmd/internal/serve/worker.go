@@ -390,8 +390,8 @@ func (w *worker) refresh(streams []string) {
 	w.orderRefresh(streams)
 }
 
-// orderRefresh requests a run of streams, and of the streams whose earlier refresh was refused. The caller must hold
-// w.mu.
+// orderRefresh requests a run of the given streams, and of the streams whose earlier refresh was refused. The caller
+// must hold w.mu.
 func (w *worker) orderRefresh(streams []string) {
 	streams = merged(w.putOff.streams, streams)
 	w.putOff.streams = nil

@@ -71,8 +71,8 @@ var grammarsUnderTest = []Parse{
 	{Style: KV, Sig: []string{"v1"}, TS: "t", Ignore: []string{"v0"}},
 }
 
-// FuzzVerify tries any header and body. The parser agrees with a simpler one, the function oracle. Verify accepts only
-// what was signed. Nothing panics.
+// FuzzVerify tries any header and body. The parser agrees with a simpler parser, the function oracle. Verify accepts
+// only what was signed. Nothing panics.
 func FuzzVerify(f *testing.F) {
 	at := seconds(received)
 	good := hexMAC(at, ".", "{}")

@@ -33,7 +33,7 @@ var (
 	// ErrNone means that no scheme verifies all samples, or that the only scheme that verifies them also verifies
 	// altered samples.
 	ErrNone = errors.New("no known scheme makes these signatures with these secrets")
-	// ErrAmbiguous means that several schemes verify all samples, and each signs other content.
+	// ErrAmbiguous means that several schemes verify all samples, and each scheme signs different content.
 	ErrAmbiguous = errors.New("more than one scheme makes these signatures")
 )
 

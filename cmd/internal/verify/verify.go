@@ -19,8 +19,8 @@ import (
 
 // Options limit a comparison.
 type Options struct {
-	// Requests is the maximum number of requests over all streams; 0: unlimited. A source that requests pages before
-	// they are needed may send a few more.
+	// Requests is the maximum number of requests over all streams; 0: unlimited. A few more requests may be sent if
+	// pages are requested before they are needed.
 	Requests int
 	Keys     int // maximum number of listed differences per stream and destination; 0: 20
 

@@ -85,7 +85,7 @@ func (a *Alerts) save(ctx context.Context) {
 	}
 }
 
-// keep writes the note. If several daemons share a state, the last write counts.
+// keep writes the note that has the stored alerts. If several daemons share a state, the last write counts.
 func (a *Alerts) keep(ctx context.Context, text []byte) error {
 	err := a.notes.SetNote(ctx, savedName, a.kept, text)
 	if errors.Is(err, state.ErrMoved) {

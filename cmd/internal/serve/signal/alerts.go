@@ -190,7 +190,7 @@ func (a *Alerts) dispatch(send func(delivery)) time.Duration {
 }
 
 // news returns the topics that have changed since the last message to the target, without those whose quiet time is
-// not over. Its second result is the time until the first quiet time of these omitted topics ends.
+// not over. Its second result is the time until the first of these quiet times ends.
 func (a *Alerts) news(id string, t *target, now time.Time) (all []topic, next time.Duration) {
 	next = idle
 	look := func(tp topic) {

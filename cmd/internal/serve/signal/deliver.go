@@ -70,7 +70,7 @@ func deliver(u wire.Secret, text string) error {
 }
 
 // concealed removes every part of the URL from an error. Services quote the URL in errors, and each service has
-// its secret in another part. // Invariant 5
+// its secret in a different part of the URL. // Invariant 5
 func concealed(err error, u wire.Secret) error {
 	secrets := []wire.Secret{u}
 	if p, bad := url.Parse(u.Reveal()); bad == nil {
