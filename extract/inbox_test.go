@@ -103,7 +103,7 @@ func TestLikeness(t *testing.T) {
 		`{"id":1,"name":"a","seen":5}`:                            true,
 		`{"seen":9,"items":[{"id":3}],"name":"a","id":1}`:         true, // other order, more members, another value of a volatile member
 		`{"id":2,"name":"b","seen":6,"note":null}`:                true,
-		`{"id":2,"name":"b","seen":6}`:                            false, // lacks a member of the list
+		`{"id":2,"name":"b","seen":6}`:                            false, // lacks the member note, which the listed record has
 		`{"id":1,"name":"A","seen":5}`:                            false,
 		`{"id":1,"name": "a","seen":5}`:                           false, // equal values, but other bytes, so the hash of the row differs
 		`{"id":7,"name":"a","seen":5}`:                            false,

@@ -114,8 +114,8 @@ func (l *RecordForm) Fit(record []byte) ([]byte, error) {
 	return append(out, '}'), nil
 }
 
-// KeyOf returns the record's value for a key column as a JSON scalar, or "" if there is none. The member has the
-// column's name, or the column's name is derived from the member's name.
+// KeyOf returns the record's value for a key column as a JSON scalar, or "" if there is none. The value comes from the
+// member with the column's name, or from a member from whose name the column's name is derived.
 func KeyOf(record []byte, key string) string {
 	ms, err := jsondoc.SplitObject(record)
 	if err != nil {
