@@ -97,9 +97,9 @@ func (p *pass) noticeKey(c clashes) []drift.Notice {
 	case p.stream.Stated["key"] != "":
 		reason += fmt.Sprintf("; the key of stream %s in pipelines.yaml is not unique", p.stream.Name)
 	case len(wider) > 0:
-		reason += fmt.Sprintf("; to load the table with the key %s, drop it and run again", strings.Join(wider, ", "))
+		reason += fmt.Sprintf("; to load the table with the key %s, drop the table and run again", strings.Join(wider, ", "))
 	default:
-		reason += "; to load the table without a key, drop it and run again"
+		reason += "; to load the table without a key, drop the table and run again"
 	}
 	return []drift.Notice{{Severity: drift.Warned, Kind: drift.NoticeKey, Table: p.stream.Table.Name, Reason: reason}}
 }

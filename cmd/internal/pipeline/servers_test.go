@@ -222,7 +222,7 @@ func (o serverOutcome) judge(truth servers.Truth, live, dead map[string]int) (ca
 	verdict := string(o.Report.Verdict)
 	switch {
 	case len(buried) > 0:
-		return "a living row is marked as deleted, " + string(o.Report.Status) + " " + verdict, detail
+		return "a live row is marked as deleted, " + string(o.Report.Status) + " " + verdict, detail
 	case len(missing) > 0 && o.Report.Verdict == Proven && !o.Spec.Lies():
 		return "rows are missing, proven", detail
 	case !o.claims():
@@ -234,7 +234,7 @@ func (o serverOutcome) judge(truth servers.Truth, live, dead map[string]int) (ca
 	case len(missing) > 0:
 		return "rows are missing, " + verdict, detail
 	case len(twice) > 0, len(wrong) > 0:
-		return "rows are duplicate or not records, " + verdict, detail
+		return "rows are duplicates or have no record, " + verdict, detail
 	case len(gone) > 0 && (o.Report.Verdict == Proven || o.Spec.Reader.Since == "" && !o.Spec.Silent()): // an incremental reading does not find deletions
 		return "rows of deleted records are alive, " + verdict, detail
 	}

@@ -37,7 +37,7 @@ func remedy(s pipeline.StreamReport) string {
 		if len(e.Doubts) > 0 && doubtRemedies[e.Doubts[0]] != "" {
 			return doubtRemedies[e.Doubts[0]]
 		}
-		return "what arrived was written; run again when the source changes less; rows that are gone are deleted by the first pass that can prove it"
+		return "what arrived was written; run again when the source changes less; the first pass that can prove that rows are gone deletes them"
 	}
 	if _, ok := errors.AsType[*pipeline.UnstoredError](s.Err); ok {
 		return "`penstock rejects list --stream " + s.Stream + "` shows which, and why; `penstock rejects accept --stream " + s.Stream + "` accepts the loss"

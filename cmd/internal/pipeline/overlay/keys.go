@@ -18,8 +18,8 @@ type Keys struct {
 	bits []uint64
 }
 
-// The filter has twelve bits per key, and sets four of them. Then one key in 400 is a false positive. Eight megabytes
-// suffice for five million keys.
+// The filter has twelve bits per key, and sets four of them. When the filter is full, about one in 150 new keys is a
+// false positive. Eight megabytes suffice for five million keys.
 const (
 	bloomBits   = 12
 	bloomHashes = 4

@@ -20,7 +20,7 @@ type Withheld struct {
 	own      bool                   // batches are copies, which must be released
 	Fresh    int64                  // withheld rows of records that the pass had not read before
 	Again    int64                  // withheld rows of records that the pass had read before
-	doubtful []cursor.Record        // records whose withheld row differs from the delta's
+	doubtful []cursor.Record        // records whose withheld row differs from the delta's row
 	keys     []string
 }
 

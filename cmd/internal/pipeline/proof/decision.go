@@ -150,7 +150,7 @@ func (t *Table) unwitnessed() Decision {
 		d.Confirm = d.Held != ""
 		return d
 	case t.Last:
-		return t.hold(fmt.Sprintf("%d rows are missing, and no second reading confirms it: the list may be changing", t.Missed))
+		return t.hold(fmt.Sprintf("%d rows are missing, and no second reading confirms this: the list may be changing", t.Missed))
 	case t.Skipped > 0:
 		return Decision{Action: Repeat, Parents: OfMissing}
 	}

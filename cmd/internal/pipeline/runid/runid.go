@@ -25,9 +25,9 @@ func New(t time.Time) string {
 	return string(id[:])
 }
 
-// Later returns the run id that it gets. If that id does not sort after the id last, because the clock was set back,
-// Later returns a new id just after last. Destinations compare run ids to decide whether a row is older than a pass.
-// Invariant 8
+// Later returns the run id that it gets. If that id does not sort after the id last, for example because the clock was
+// set back, Later returns a new id just after last. Destinations compare run ids to decide whether a row is older than
+// a pass. // Invariant 8
 func Later(id, last string) string {
 	if t := Time(last); id <= last && !t.IsZero() {
 		return New(t.Add(time.Microsecond))

@@ -52,7 +52,7 @@ type Identity struct {
 var (
 	ErrMissing = errors.New("no token")
 	ErrWrong   = errors.New("wrong token")
-	ErrLimited = errors.New("too many wrong tokens: try again in a minute; if this goes on, use the machine of the daemon, or an SSH tunnel to it")
+	ErrLimited = errors.New("too many wrong tokens: try again in a minute; if this goes on, send requests from the machine of the daemon, or through an SSH tunnel to it")
 	ErrRole    = errors.New("the role of this token does not allow it; to change it, set `role:` of the token in `serve: {auth: {tokens: […]}}` of the configuration")
 	ErrProxied = errors.New("this request came through a proxy, and the dashboard has no token; set `serve: {auth: {token: …}}` in the configuration")
 )

@@ -222,7 +222,7 @@ func TestRefusalsSayWhatToDo(t *testing.T) {
 	for range 100 {
 		answer(w.Guard, Read, bearer("203.0.113.1:1", "wrong"))
 	}
-	require.Contains(t, answer(w.Guard, Read, bearer("203.0.113.1:1", "wrong")), "try again in a minute; if this goes on, use the machine of the daemon, or an SSH tunnel")
+	require.Contains(t, answer(w.Guard, Read, bearer("203.0.113.1:1", "wrong")), "try again in a minute; if this goes on, send requests from the machine of the daemon, or through an SSH tunnel")
 	without := New(Options{Log: slog.New(slog.DiscardHandler), Now: time.Now, Observe: func(serve.AccessRefused) {}})
 	require.Contains(t, answer(without, Read, from("127.0.0.1:1", "X-Forwarded-For", "192.0.2.1")), "set `serve: {auth: {token: …}}`")
 	require.Empty(t, answer(without, Read, from("127.0.0.1:1")), "control")

@@ -33,7 +33,7 @@ func describe(version string) ([]byte, error) {
 		"info": map[string]any{
 			"title":       "penstock serve",
 			"version":     max(version, "0"),
-			"description": "The data and actions of the dashboard as an API. If tokens are configured, every request needs one as a bearer token.",
+			"description": "The data and actions of the dashboard as an API. If tokens are configured, every request needs a bearer token or a session.",
 		},
 		"security": []any{map[string]any{"token": []string{}}, map[string]any{}},
 		"paths":    d.paths,
