@@ -351,7 +351,7 @@ func State(ctx context.Context, o *open.Opener, c *config.Config) []Finding {
 	case err != nil:
 		return []Finding{Failed(ctx, "state", err, "`state:` in the configuration sets the database")}
 	case len(h.MissingRights) > 0:
-		return []Finding{Failed(ctx, "state", failure.Usage("ask its owner to run: GRANT USAGE ON SCHEMA "+render.SQLName(h.Schema)+" TO …; GRANT "+h.MissingRights[0]+" TO …; and so on",
+		return []Finding{Failed(ctx, "state", failure.Usage("ask the owner of the schema to run: GRANT USAGE ON SCHEMA "+render.SQLName(h.Schema)+" TO …; GRANT "+h.MissingRights[0]+" TO …; and so on",
 			"the role lacks %s", strings.Join(h.MissingRights, ", ")), "")}
 	}
 	f := Finding{Part: "state", OK: true, Detail: fmt.Sprintf("%s, schema %s, version %d, Postgres %s", open.StateHost(c), h.Schema, h.Version, h.Server)}

@@ -65,8 +65,8 @@ func authScheme(v value) *scalar {
 	return &s
 }
 
-// setHeader sets the header and the word with which a token or key is sent. The default is "Authorization: Bearer
-// TOKEN". In any other header, the default is the token without a word.
+// setHeader sets the header in which a token or key is sent, and the word before the token. The default is
+// "Authorization: Bearer TOKEN". In any other header, there is no word before the token by default.
 func (a *Auth) setHeader(v value, header, scheme *scalar) {
 	if header == nil && scheme == nil {
 		return

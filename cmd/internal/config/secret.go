@@ -30,8 +30,8 @@ func secret(v value) wire.Secret {
 }
 
 // again returns a function that reads a credential again. This function is called after a server has refused the
-// credential, because the file or command may now have a new one. For a literal value, again returns nil. The function
-// is safe for concurrent use if the functions of [Input] are.
+// credential, because the file or command may give a new credential the next time. For a literal value, again returns
+// nil. The function is safe for concurrent use if the functions of [Input] are.
 func again(v value) func() (wire.Secret, error) {
 	read := func(in Input) (wire.Secret, Faults) {
 		v := v

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// Each destination knows how many destinations of its server one pipeline writes to.
+// Together counts the destinations on the same server to which one pipeline writes.
 func TestTogether(t *testing.T) {
 	at := func(name, url string) Destination { return Destination{Name: name, URL: wire.Secret(url)} }
 	to := func(names ...string) (p Pipeline) {

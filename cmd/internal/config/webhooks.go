@@ -14,7 +14,7 @@ type Webhooks struct {
 	Schemes []signature.Scheme // schemes of the file; if there are none, the scheme must be learned
 	Keys    []signature.Key    // the secrets and public keys; at least one
 
-	Header    string // name of the header with the signature, unless a scheme has another
+	Header    string // name of the header with the signature, unless a scheme names another header
 	PublicURL string // URL of this endpoint as the sender calls it, for schemes that sign the URL; "" if not needed
 
 	// Refresh lists the streams that are read again after an unverified delivery. If the file does not have `unverified:

@@ -8,8 +8,8 @@ type comparedKey struct {
 	same bool
 }
 
-// ChangedAtStart compares two configurations. It checks only the keys that `penstock serve` reads when it starts and
-// never again. It returns those of them whose values differ.
+// ChangedAtStart compares two configurations. It checks only the keys that `penstock serve` reads once, when it starts.
+// It returns the keys whose values differ.
 func ChangedAtStart(was, is config.Config) []string {
 	return changed(was, is,
 		comparedKey{"serve.listen", was.Serve.Listen == is.Serve.Listen},
@@ -17,8 +17,8 @@ func ChangedAtStart(was, is config.Config) []string {
 		comparedKey{"serve.openlineage", sameCollector(was.Serve.OpenLineage, is.Serve.OpenLineage)})
 }
 
-// The function changed() returns the keys whose values differ. It checks the keys that every daemon reads only when it
-// starts, and the keys that the caller adds.
+// The function changed() returns the keys whose values differ. It checks the keys that every daemon reads once, when it
+// starts. It also checks the keys that the caller adds.
 func changed(was, is config.Config, own ...comparedKey) (keys []string) {
 	for _, k := range append(own,
 		comparedKey{"serve.tls", sameFiles(was.Serve.TLS, is.Serve.TLS)},

@@ -48,7 +48,7 @@ func (s *Signals) grants(ctx context.Context) serve.GrantsSeen {
 }
 
 // grantsOf returns the sign-ins of a configuration. If a sign-in cannot be read, the field Unread lists its source, and
-// the others are still read. The returned error is the last error of a read.
+// the others are still read. The returned error is the last error that occurred.
 func grantsOf(ctx context.Context, o *open.Opener, c *config.Config) (seen serve.GrantsSeen, failed error) {
 	seen.At = o.State(c).Now()
 	for _, src := range c.Sources {

@@ -33,7 +33,7 @@ func Listen(c *config.Config, key, address string, log *slog.Logger) (net.Listen
 	}
 	l, err := openListener(address)
 	if err != nil {
-		return nil, failure.Hinted(fmt.Errorf("open %s: %w", address, err), "maybe another process is using the address; `"+key+": {listen: …}` in the configuration sets it")
+		return nil, failure.Hinted(fmt.Errorf("open %s: %w", address, err), "maybe another process is using the address; `"+key+": {listen: …}` in the configuration sets the address")
 	}
 	l = receive.Listener(l, Connections(descriptors()), log)
 	if files != nil {
@@ -91,7 +91,7 @@ type certificateFiles struct {
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	stamp   [2]stamp  // stamps of the files that current was read from
+	stamp   [2]stamp  // stamps of the files from which the field current was read
 	looked  time.Time // last check for changes
 	fault   string    // why the last reload failed, as logged; "" if it did not fail
 }

@@ -30,7 +30,7 @@ type Signals struct {
 	lineage  *signal.Lineage // nil if not configured
 	traces   *signal.Traces  // nil if not configured
 
-	statuses func() []serve.Status // pipelines of the daemon; empty before mount
+	statuses func() []serve.Status // statuses of the daemon's pipelines; empty before mount
 	inbox    state.Inbox           // nil before mount
 	units    *execute.Worker       // nil before mount, and if the state is a folder
 	now      func() time.Time      // the clock of the inbox
@@ -40,8 +40,8 @@ type Signals struct {
 	grantsOf func(context.Context, *config.Config) (serve.GrantsSeen, error)
 }
 
-// OpenSignals opens the signals of a configuration. The parameter build describes this program. The secrets of each
-// later configuration are added to redactor, too.
+// OpenSignals opens the signals of a configuration. The parameter build describes this program. The redactor also
+// gets the secrets of each later configuration.
 func OpenSignals(ctx context.Context, o *open.Opener, c *config.Config, pipelines []serve.Pipeline, build signal.Build, redactor *wire.Redactor) (*Signals, error) {
 	s := &Signals{grantsOf: func(ctx context.Context, c *config.Config) (serve.GrantsSeen, error) { return grantsOf(ctx, o, c) }, log: o.Log, redactor: redactor, now: o.State(c).Now, statuses: func() []serve.Status { return nil }}
 	s.metrics = signal.NewMetrics(build, s.read)

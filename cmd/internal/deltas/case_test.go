@@ -138,7 +138,7 @@ func TestDeltasKeepUnknownEvents(t *testing.T) {
 	rep := r.apply()
 	require.Equal(t, len(bodies), rep.Events)
 	require.Equal(t, len(bodies)-1, rep.Unmapped)
-	require.Equal(t, []string{"v2.contacts"}, rep.Refresh, "an event without a record id")
+	require.Equal(t, []string{"v2.contacts"}, rep.Refresh, "an event without a record id requires a reading of the stream")
 	var states, encodings []string
 	scan(t, r.config.Destinations[0], load.Events.Name, []string{"state", "encoding"}, func(row []string) {
 		states, encodings = append(states, row[0]), append(encodings, row[1])
@@ -399,7 +399,7 @@ func TestDeltasKeepEventsTogether(t *testing.T) {
 		require.True(t, rep.ApplyAfter > 0 || rep.Through == int64(len(m.events)), "%+v", rep)
 		clock = clock.Add(500 * time.Millisecond)
 	}
-	require.Equal(t, 3, events, "commits of events in five seconds")
+	require.Equal(t, 3, events, "ten events in five seconds need only three commits")
 	clock = clock.Add(time.Minute)
 	require.EqualValues(t, 10, r.apply().Through)
 }

@@ -23,7 +23,7 @@ import (
 type Refetcher interface {
 	pipeline.RecordSource
 
-	// Sample requests the first page of a list. It is not a pass.
+	// Sample requests the first page of a list. This request is not a pass.
 	Sample(ctx context.Context, s schemas.Stream) (extract.Page, error)
 }
 

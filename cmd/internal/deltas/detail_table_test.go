@@ -67,8 +67,8 @@ func TestDeltasBesideTheList(t *testing.T) {
 	}
 }
 
-// While a pass over the detail stream is running, deltas do not write to its table: the pass may have requested the
-// records later. The next run writes them.
+// While a pass over the detail stream is running, deltas do not write to its table, because the pass may have requested
+// the same records later than the deltas. The next run writes the records.
 func TestDeltasBesideABusyStream(t *testing.T) {
 	m := newModel(5)
 	r := newBesideRig(t, m)

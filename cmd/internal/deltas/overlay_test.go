@@ -67,7 +67,7 @@ func TestDeltasBetweenTheCommitsOfAPass(t *testing.T) {
 		require.Equal(t, 4, rep.Applied)
 		require.EqualValues(t, 1, rep.Deleted)
 		for _, d := range r.config.Destinations {
-			require.Equal(t, "n7", rowOf(t, d, "2")["name"], "while the pass is running")
+			require.Equal(t, "n7", rowOf(t, d, "2")["name"], "deltas commit the record while the pass is running")
 			require.Equal(t, "webhook", rowOf(t, d, "15")[schemas.ColVia])
 			require.NotEmpty(t, rowOf(t, d, "3")[schemas.ColDeletedAt])
 		}

@@ -75,9 +75,9 @@ func TestDeltasRefusedRefresh(t *testing.T) {
 		r.deltas.Refused([]string{"v2.contacts"})
 		require.True(t, again())
 	}
-	require.True(t, again(), "the first reading that took place")
+	require.True(t, again(), "the first reading takes place")
 	require.False(t, again())
-	require.True(t, again(), "after twice the time")
+	require.True(t, again(), "the second reading takes place after twice the interval")
 	r.deltas.Refused([]string{"v2.contacts"})
 	r.deltas.Refused([]string{"v2.contacts"})
 	require.Equal(t, 2, r.deltas.queues["v2.contacts"].refreshTries, "earlier readings still count")
@@ -105,7 +105,7 @@ func TestDeltasContinueWithoutADeadDestination(t *testing.T) {
 	}
 	require.Equal(t, m.truth(), rows(t, up), "the reachable destination has all records")
 	require.Empty(t, refresh, "the stream need not be read again")
-	require.LessOrEqual(t, len(r.deltas.queues["v2.contacts"].waiting), 40, "waiting records of one stream")
+	require.LessOrEqual(t, len(r.deltas.queues["v2.contacts"].waiting), 40, "at most 40 records of one stream wait")
 	down.err = nil
 	clear(r.deltas.resting)
 	for range 40 {

@@ -67,7 +67,7 @@ func TestDeltasReopenOnlyTheRecord(t *testing.T) {
 		r.apply()
 	}
 	r.equal()
-	require.LessOrEqual(t, m.asked-asked, 5, "one record, and a test of its endpoint")
+	require.LessOrEqual(t, m.asked-asked, 5, "the requests are for one record and for a test of its endpoint")
 }
 
 // A pass has read the stream after an event was received. So the values of the event are not written to the row.

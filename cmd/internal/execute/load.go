@@ -10,7 +10,7 @@ import (
 
 // Load counts the units of a state database: those that wait for a worker, and those that workers are executing.
 type Load struct {
-	Waiting, Later, Running int           // units: see postgres.UnitLoad
+	Waiting, Later, Running int           // numbers of units: see postgres.UnitLoad
 	Oldest                  time.Duration // time since the run of the oldest waiting unit began; 0 if none waits
 }
 

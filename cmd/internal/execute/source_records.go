@@ -47,7 +47,7 @@ func SourcesTrouble(err error) error {
 }
 
 // paused reports whether a source is paused. If the state cannot be read, it returns false, because the planner of the
-// run has already checked this.
+// run has already left out paused sources.
 func (x *Executor) paused(ctx context.Context, c *config.Config, source string) bool {
 	if source == "" {
 		return false

@@ -26,7 +26,7 @@ type upkeep struct {
 	gone map[queue.Job]bool // jobs whose pipeline or source was missing in the previous reading of the configuration
 }
 
-// keep does the upkeep if it is due. It logs errors, because the next call tries again.
+// keep does the upkeep if it is due. It only logs errors, because the next call tries again.
 func (k *upkeep) keep(ctx context.Context) {
 	if time.Since(k.last) < upkeepEvery {
 		return

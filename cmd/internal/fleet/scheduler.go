@@ -22,11 +22,11 @@ type scheduler struct {
 type runningJob struct {
 	round  int
 	off    bool // the job was put off, and round is its next round
-	aside  bool // continues without a slot
+	aside  bool // the job continues without a slot
 	cancel context.CancelCauseFunc
 
 	begun       bool      // the job sends requests to its source
-	began, last time.Time // last: when the source last answered
+	began, last time.Time // when the job began, and when its source last answered
 	answered    bool
 	judged      bool
 }

@@ -54,7 +54,7 @@ func writeAPI(from, to string) error {
 	var errs []error
 	for name, one := range api.Definitions {
 		kinds, _ := one["x-kubernetes-group-version-kind"].([]any)
-		if len(kinds) != 1 { // an object with several kinds, such as DeleteOptions, belongs to each group
+		if len(kinds) != 1 { // a definition of several kinds, such as DeleteOptions, is not an object that a manifest creates
 			continue
 		}
 		of, _ := kinds[0].(schema)

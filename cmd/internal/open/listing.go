@@ -157,8 +157,8 @@ func listedBy(ctx context.Context, argv []string) ([]config.Row, error) {
 }
 
 // runProgram runs a command without a shell and without input, and returns what it prints on stdout. It fails if the
-// output is more than limit bytes. stderr goes to penstock's stderr. If ctx ends, the command is killed. On Unix, its
-// child processes are killed too. // Invariant 15
+// output is more than limit bytes. The program's stderr goes to penstock's stderr. If ctx ends, the command is killed.
+// On Unix, its child processes are killed too. // Invariant 15
 func runProgram(ctx context.Context, argv []string, limit int) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	out := &bounded{limit: limit}

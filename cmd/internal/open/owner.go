@@ -66,9 +66,9 @@ func IsElsewhere(err error) bool {
 	return ok
 }
 
-// ownerNote returns the name of the note that names the owner of a destination's path. Notes are part of the state. It
-// returns "" if the destination needs no owner: if all hosts may write to it, or if the state is not a database that
-// hosts share.
+// ownerNote returns the name of the note that names the owner of a destination's path. Notes are part of the state. If
+// the destination needs no owner, ownerNote returns "". This is so if all hosts may write to the destination, or if the
+// state is not a database that hosts share.
 func (o *Opener) ownerNote(c *config.Config, d config.Destination) string {
 	p, err := o.Kind(c, d)
 	if err != nil || p.OnHost == nil || c.State.URL == "" || !p.OnHost(d) {
@@ -143,8 +143,8 @@ func (o *Opener) Claim(ctx context.Context, c *config.Config, p config.Pipeline)
 	return nil
 }
 
-// setOwner makes this host the owner of a path. It replaces the present note, whose text must be given. The text is nil
-// if there is no note yet.
+// setOwner makes this host the owner of a path. It replaces the present note. The caller passes the text of this note,
+// or nil if there is no note yet.
 func (o *Opener) setOwner(ctx context.Context, c *config.Config, note string, was []byte) error {
 	text, err := json.Marshal(Owner{o.Host(), o.State(c).Now().UTC().Truncate(time.Second)})
 	if err != nil {

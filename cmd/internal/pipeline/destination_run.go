@@ -43,7 +43,7 @@ type destinationRun struct {
 	// What the passes so far have shown.
 	before             *reading
 	readings           []*rowhash.Digest
-	whole              int    // number of passes from the beginning of the list, including this one
+	whole              int    // number of passes from the beginning of the list, including the current pass
 	longest            int64  // records of the longest whole pass so far
 	steady             bool   // the last whole pass had as many records as the longest one, but some of them were new
 	over               string // id of the last finished pass that read every record
@@ -62,7 +62,7 @@ type destinationRun struct {
 	rejectsAfter *reject.Open // the value of k.rejects after the commit
 }
 
-// passRecord is what one pass did to one destination. Each pass begins with a new one.
+// passRecord is what one pass did to one destination. Each pass begins with a new passRecord.
 type passRecord struct {
 	begun   cursor.Position  // the stored position when the pass began
 	resumed bool             // an earlier process began the pass

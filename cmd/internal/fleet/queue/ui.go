@@ -11,9 +11,9 @@ import (
 	"riverqueue.com/riverui"
 )
 
-// UI returns the pages of River UI, which show the jobs of the queues, below the path prefix. Its caches are refreshed
-// until ctx ends. The pages also accept requests that change jobs. The caller must refuse these requests: a unit must
-// be cancelled in the state, not only in the queue.
+// UI returns the pages of River UI, which show the jobs of the queues, below the path prefix. The pages have caches,
+// which are refreshed until ctx ends. The pages also accept requests that change jobs. The caller must refuse these
+// requests: a unit must be cancelled in the state, not only in the queue.
 func UI(ctx context.Context, pool *pgxpool.Pool, schema, prefix string) (http.Handler, error) {
 	c, err := river.NewClient(riverpgxv5.New(pool), &river.Config{Schema: schema, Logger: quiet})
 	if err != nil {

@@ -12,12 +12,12 @@ type unit struct {
 	work           float64 // seconds of a worker's core per request
 	write          float64 // seconds of the database's cores per request
 	lists          float64
-	rate           float64 // requests a second, now
+	rate           float64 // current rate, in requests per second
 	waits          int     // index of the limit that the unit waits for
 }
 
-// limits are the limits that a unit may wait for. Sums are always added up in this order, so that equal simulations
-// return equal digits.
+// limits are the limits that a unit may wait for. Numbers are always added up in the order of limits, so that the same
+// simulation returns the same digits each time.
 var limits = [...]Limit{answers: Answers, keys: Keys, workers: Workers, slots: Slots, database: Database}
 
 // The indexes of the limits. An array with these indexes is faster than a map with names.
@@ -44,8 +44,8 @@ type simulation struct {
 	now     float64
 	worked  float64              // seconds of the workers' cores used so far
 	written float64              // seconds of the database's cores used so far
-	leases  float64              // batches of requests a second, now
-	leased  float64              // batches of requests so far
+	leases  float64              // current rate, in batches of requests per second
+	leased  float64              // number of batches of requests so far
 	waited  [len(limits)]float64 // seconds that units waited, by the index of the limit
 	out     Outcome
 }

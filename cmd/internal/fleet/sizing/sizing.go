@@ -6,7 +6,8 @@
 // A unit of work is one part of one workspace, as in package fleet. Workspaces
 // take turns, and as many units run at once as the workers have
 // slots. Four things limit the rate of a unit:
-// - the answers of the API, which arrive one after another in each list of the unit;
+//
+//   - the answers of the API, which arrive one after another in each list of the unit;
 //   - the rate limit of its workspace's key, which all units of the workspace share;
 //   - the cores of its worker;
 //   - the cores of the database that all units write to.
