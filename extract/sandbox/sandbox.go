@@ -1,7 +1,7 @@
 // Package sandbox is a small copy of the platform, for tests, demos and benchmarks. It serves both surfaces over real
 // HTTP: seeded records, the platform's mix of envelopes and pagers, credentials, limits, writes that change the data,
-// and faults on demand. The packages that read from the sandbox share only package schemas with it, so most bugs in one
-// of them are not in the others.
+// and faults on demand. The packages that read from the sandbox share only package schemas with it, so a bug in these
+// packages is rarely also in the sandbox.
 //
 // A table of endpoints (endpoints_*.go) says which rows each endpoint serves, which members it shows (see view), and
 // its envelope and pager. Truth returns the records that a complete reading of a stream must give. It uses the same

@@ -24,7 +24,7 @@ const (
 // Requests returns the requests that can be sent now. The arguments are limits:
 //   - room: how many requests it may return
 //   - parallel: how many requests the rate limit allows at the same time
-//   - window: how many pages it looks ahead of the pass, which is an estimate
+//   - window: about how many pages it may look ahead of the pass
 //
 // If fewer segments are read than the rate limit allows, Requests divides the largest gaps with guesses. If more are
 // read, the segments with the most remaining pages continue first. So all segments end at about the same time.

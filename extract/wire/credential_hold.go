@@ -282,7 +282,7 @@ func latest(a, b time.Time) time.Time {
 type renewalOutcome uint8
 
 const (
-	lost         renewalOutcome = iota // unknown: no answer, or an unreadable one
+	lost         renewalOutcome = iota // unknown: no answer, or an unreadable answer
 	notProcessed                       // the server did not process the call, so nothing has changed
 	refused                            // the server processed the call and refused it
 )

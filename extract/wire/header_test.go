@@ -25,8 +25,8 @@ func TestVendorMediaTypes(t *testing.T) {
 	}
 }
 
-// Configured headers and the credential go to the client's origin, also after a redirect to this origin, and to no
-// other origin. // Invariant 10
+// Configured headers and the credential go only to the client's origin, also after a redirect to this origin. //
+// Invariant 10
 func TestHeadersAreSent(t *testing.T) {
 	var elsewhere http.Header
 	other := open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { elsewhere = r.Header.Clone(); good(w, r) }), nil)

@@ -36,7 +36,7 @@ func (o *OAuth) signIn(ctx context.Context, s Session, by SignInMethod) error {
 		return err
 	}
 	if by.Paste == nil && !o.listens() {
-		return fmt.Errorf("sign in: penstock cannot listen on %s; paste the address that the browser ends on (--paste)", o.opts.RedirectURI)
+		return fmt.Errorf("sign in: penstock cannot listen on %s; use --paste, and paste the last address in the browser", o.opts.RedirectURI)
 	}
 	verifier, nonce := oauth2.GenerateVerifier(), rand.Text()
 	o.hold.addSecrets(Secret(verifier))

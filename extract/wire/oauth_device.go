@@ -99,7 +99,7 @@ func (o *OAuth) pollDevice(ctx context.Context, conf oauth2.Config, code *oauth2
 		if !e.outage || missingEndpoint(err) {
 			return grant{}, o.deviceRefusal(e)
 		}
-		code.Interval = min(mostInterval, max(5, code.Interval)*2) // RFC 8628, 3.5: after a connection timeout
+		code.Interval = min(mostInterval, max(5, code.Interval)*2) // RFC 8628, section 3.5, requires longer pauses after a connection timeout
 	}
 }
 

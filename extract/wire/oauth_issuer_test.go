@@ -208,7 +208,7 @@ func TestRedirectAddress(t *testing.T) {
 
 	o = i.grant(t, func(o *OAuthOptions) { o.RedirectURI = "https://app.example.com/back" })
 	err = o.signIn(t.Context(), Session{}, SignInMethod{Show: func(string) error { return nil }})
-	require.ErrorContains(t, err, "paste the address that the browser ends on (--paste)")
+	require.ErrorContains(t, err, "use --paste, and paste the last address in the browser")
 }
 
 func TestPaste(t *testing.T) {

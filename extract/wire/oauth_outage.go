@@ -50,7 +50,7 @@ func (x *exchange) noteOutage(err error) error {
 
 func (x *exchange) tooEarly() error {
 	u, now := x.n.Outage, x.h.entry.Now()
-	if u == nil || !now.Before(u.Again) || u.Again.Sub(now) > longestTokenWait { // a time further ahead comes from a wrong clock
+	if u == nil || !now.Before(u.Again) || u.Again.Sub(now) > longestTokenWait { // a later time comes from a wrong clock
 		return nil
 	}
 	return &Error{Class: Transient, Message: u.Words, NotBefore: time.Now().Add(u.Again.Sub(now)), unchanged: true, outage: true}

@@ -191,7 +191,7 @@ func TestSpentRefreshToken(t *testing.T) {
 		works   bool
 	}{
 		"a server that detects reuse":               {detected, 1, 0, false},
-		"the same, at the first renewal":            {detected, 0, 0, false},
+		"detected reuse, at the first renewal":      {detected, 0, 0, false},
 		"a grace period that is not configured":     {graced, 1, 0, false},
 		"a grace period":                            {graced, 1, time.Minute, true},
 		"a grace period that is over":               {graced, 1, time.Millisecond, false},

@@ -83,7 +83,7 @@ func TestProbeHangsOverHTTP(t *testing.T) {
 		}
 		begun := time.Now()
 		var hung, others sync.WaitGroup
-		hung.Go(func() { read("/a") }) // is refused first, and is sent first when requests are permitted again
+		hung.Go(func() { read("/a") }) // this request is refused first, and is sent first when requests are permitted again
 		time.Sleep(2100 * time.Millisecond)
 		for _, path := range []string{"/b", "/c", "/d"} {
 			others.Go(func() { read(path) })

@@ -25,8 +25,8 @@ func (d *DB) create(ctx context.Context) error {
 	fresh := filepath.Join(e.temp, freshName)
 	defer os.Remove(fresh)
 	for _, q := range []string{
-		// An existing file keeps its block size, and the engine refuses to attach it with another one. So only this statement
-		// states the size.
+		// An existing file keeps its block size, and the engine refuses to attach it with another size. So only this
+		// statement states the size.
 		fmt.Sprintf("ATTACH %s AS fresh (STORAGE_VERSION %s, BLOCK_SIZE %d)", literal(fresh), literal(d.o.StorageVersion), d.o.BlockSize),
 		"DETACH fresh",
 	} {

@@ -58,7 +58,7 @@ func (d *DB) withoutLog(ctx context.Context, m mode, cause error) error {
 	if err := d.window.engine.write.Exec(ctx, attachSQL(d.o, m)); err != nil {
 		return errors.Join(cause, os.Rename(aside, log))
 	}
-	d.o.Log.Error("the log of the database could not be replayed and was moved aside; the next run reads the lost rows again",
+	d.o.Log.Error("the log of the database could not be replayed and was moved aside; the next run reads the missing rows again",
 		"path", d.o.Path, "moved", aside, "error", cause)
 	return nil
 }

@@ -60,7 +60,7 @@ func (d *DB) chmod(path string, info fs.FileInfo, mode fs.FileMode) {
 		return
 	}
 	if err := os.Chmod(path, mode); err != nil {
-		d.o.Log.Warn("set the mode of the database", "error", err)
+		d.o.Log.Warn("cannot set the mode of the database", "error", err)
 	}
 }
 

@@ -29,7 +29,7 @@ type window struct {
 	changed bool // tables were created or altered since the last checkpoint
 	closed  bool
 
-	replayed int64 // bytes of the log that attaching the file has replayed since the last checkpoint, in total
+	replayed int64 // total length of the logs that were replayed since the last checkpoint, when the file was attached
 }
 
 // mode is the purpose for which the file is open. Many processes can read a file at the same time, as long as no

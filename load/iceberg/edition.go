@@ -64,7 +64,7 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 	props := iceberg.Properties{
 		propStream:                                of.Stream,
 		table.MetadataPreviousVersionsMaxKey:      keepMetadata,
-		table.MetadataDeleteAfterCommitEnabledKey: "true", // the catalog removes old metadata files; this is for a REST catalog, which also writes them
+		table.MetadataDeleteAfterCommitEnabledKey: "true", // a REST catalog writes the metadata files itself, and with this setting removes old ones
 		"write.parquet.compression-codec":         "zstd",
 	}
 	if text := about(t, of.Properties["stream"]); text != "" {

@@ -127,7 +127,7 @@ func dataFiles(t *testing.T, o Options) (out []iceberg.DataFile) {
 	return out
 }
 
-// A file is marked as sorted only if its rows are.
+// A file is marked as sorted only if its rows are sorted.
 func TestSortedFiles(t *testing.T) {
 	for name, c := range map[string]struct {
 		of   arrow.DataType

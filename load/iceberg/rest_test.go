@@ -184,7 +184,7 @@ func TestRESTUnknownOutcomes(t *testing.T) {
 	}
 }
 
-// failed() is the answer of a proxy; if status is 0, the connection is cut.
+// failed() returns the answer of a proxy whose server fails. If status is 0, it cuts the connection.
 func failed(status int) *httptest.ResponseRecorder {
 	if status == 0 {
 		panic(http.ErrAbortHandler)

@@ -12,7 +12,7 @@ import (
 //     server refuses unknown parameters or treats them as filters;
 //   - a page always fails, with the status that servers return after the end of a list.
 //
-// The verdict on such a list may be proven, although records are missing.
+// The verdict on such a list may be `proven`, although records are missing.
 func (s Spec) Lies() bool {
 	here := slices.ContainsFunc(s.Signals, func(g Signal) bool { return g.Says == "total here" })
 	hidden := s.Records.Hidden

@@ -102,7 +102,7 @@ func (g *breaker) failed(epoch int64, now instant, retry time.Duration) {
 }
 
 // stumbled records a 5xx answer. If the request was a probe of how a list works, the probe itself may have caused the
-// error, so the gate stays open. If the answer has a Retry-After, the server is at fault.
+// error, so the gate stays open. But if the answer has a Retry-After, the server is at fault, and the failure counts.
 func (g *breaker) stumbled(epoch int64, now instant, retry time.Duration, probe bool) {
 	if probe && retry == 0 {
 		g.probeUntil = 0

@@ -96,7 +96,7 @@ func (c *concurrency) endRound(now instant) {
 	switch {
 	case before > 0 && before < c.bound && rate < gain*c.rate, before > c.bound && rate*gain < c.rate:
 		if before > c.bound {
-			c.base = mean // the server is not busy; these requests take longer
+			c.base = mean // the lower bound did not help, so the server is not busy: its answers take this long
 		}
 		c.bound = before
 		c.hold = min(max(2*c.hold, time.Second), mostHold)

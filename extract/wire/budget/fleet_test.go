@@ -109,7 +109,7 @@ func fleetUsesBudget(t *testing.T, model counter, limit Rate, workers int) {
 	exchanges = d.exchanges() - exchanges
 	wait()
 	used := float64(between(l.Arrivals, begin.Add(7*limit.Window), begin.Add(14*limit.Window))) / float64(7*limit.Limit)
-	t.Logf("used %.2f%%, %d requests, %d exchanges of %d", 100*used, len(l.Arrivals), exchanges, d.n)
+	t.Logf("used %.2f%%, %d requests, %d of %d exchanges", 100*used, len(l.Arrivals), exchanges, d.n)
 	require.LessOrEqual(t, float64(exchanges), float64(workers)*(7*limit.Window).Seconds(), "exchanges")
 	require.Empty(t, l.Refused, "429s")
 	require.LessOrEqual(t, maxInWindow(l.Arrivals, limit.Window), limit.Limit, "arrivals in one window")

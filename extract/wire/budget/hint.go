@@ -135,7 +135,7 @@ func resetAfter(h http.Header, at clock, window time.Duration) (time.Duration, b
 // resetDelta reads a reset value that is a time from now. The unit is seconds, unless the value fits into the window
 // only as milliseconds: for a window of one second, 734 means 734 ms. A number that is too large for a wait is ignored.
 func resetDelta(n float64, window time.Duration) (time.Duration, bool) {
-	const whole = time.Second // servers round up
+	const whole = time.Second // servers round the time up to whole seconds
 	d := seconds(n)
 	if ms := seconds(n / 1000); window > 0 && d > window+whole && n >= leastMillis && ms <= window+whole {
 		return ms, true

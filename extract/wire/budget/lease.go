@@ -34,7 +34,7 @@ type lease struct {
 // A member that does not use most of its grants sends requests rarely. Each request would have to wait for the instant
 // of the next grant. So the grants of such a member are loose: the member may use a grant until the instant of its next
 // grant. A request that is sent later than planned may fall into a later window. So each member with loose grants may
-// add one request to a window, and the record plans one request less for each of them. // Invariant 4
+// add one request to a window, and the record plans one request less for each of these members. // Invariant 4
 func (r *record) need(id uint64, n need, now instant) {
 	r.sign(id, now)
 	loose, live := 0, 0
@@ -241,8 +241,8 @@ func (r *record) takeUnleased(n int, from, until instant) (taken []grant) {
 
 // share returns how many grants a member may lease between two instants. A member that needs less than an equal part
 // gets what it needs. The other members share the rest equally. If all members get what they need, they share equally
-// what remains, because needs may grow. The argument fresh has the requests that were reserved just now. Requests
-// before these were reserved earlier, and the other members have already leased their share of them.
+// what remains, because needs may grow. The argument fresh has the requests that were reserved just now. All other
+// unleased requests were reserved before, and the other members have already leased their share of them.
 func (r *record) share(id uint64, from, until instant, fresh []grant, now instant) int {
 	n, window := r.allowed()
 	span := until.sub(from)

@@ -15,7 +15,7 @@ const (
 	mostLearned  = 500.0 // highest rate that is tried
 	leastLearned = 0.5
 
-	certainAfter = 3 // windows without a refusal
+	certainAfter = 3 // the estimate is certain after this many windows without a refusal
 )
 
 // limitEstimate estimates how many requests the server accepts. It learns from a stated limit, from headers, or by
