@@ -2,8 +2,8 @@ package load
 
 import "fmt"
 
-// Step calls step, if not nil, with the name of the point that a commit has reached. An error from step stops the
-// commit.
+// Step calls the function step with the name of the point that a commit has reached. If step is nil, Step does nothing.
+// An error from step stops the commit.
 func Step(step func(name string) error, name string) error {
 	if step == nil {
 		return nil

@@ -12,8 +12,8 @@ type Months struct {
 	Full   time.Duration // interval between readings of all months; 0: DefaultFull
 }
 
-// DefaultRecent is the number of months before the current month that every pass reads again. It reads them because
-// people add and correct past records.
+// DefaultRecent is the number of months before the current month that every pass reads again. People still add and
+// correct records of these months.
 const DefaultRecent = 2
 
 // Set reports whether the list is read month by month.

@@ -103,8 +103,8 @@ type Words struct {
 	Wrappers        Names                          // members that usually hold the payload
 	NoRecords       struct{ Names, First Names }   `yaml:"not_records"`
 	ListTypes       struct{ Members, Parts Names } `yaml:"list_types"`       // members in which an object states its type
-	ListMembers     Names                          `yaml:"list_members"`     // they mark an object with an id as a list
-	EnvelopeMembers Names                          `yaml:"envelope_members"` // they mark an object without an id as an envelope around the payload
+	ListMembers     Names                          `yaml:"list_members"`     // members that mark an object with an id as a list
+	EnvelopeMembers Names                          `yaml:"envelope_members"` // members that mark an object without an id as an envelope around the payload
 	EnvelopeWords   Names                          `yaml:"envelope_words"`   // members that are common beside the records and unrelated to paging
 	Fields          struct {
 		Keys, Labels          Names // fields that identify records, and fields that often identify them

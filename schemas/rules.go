@@ -50,9 +50,9 @@ type Mask struct {
 }
 
 // Condition is one condition of a filter. Besides Column, exactly one field is set. Numbers, dates and times are
-// compared by value. true equals 1, and false equals 0. Everything else is compared as text. A missing value meets only
-// two conditions: NotIn, and Null if it is true. If a value and a limit have different kinds, such as a text and a
-// number, they are not equal, and neither is greater than the other.
+// compared by value. The values true and false equal 1 and 0. Everything else is compared as text. A missing value
+// meets only two conditions: NotIn, and Null if it is true. If a value and a limit have different kinds, such as a text
+// and a number, they are not equal, and neither is greater than the other.
 type Condition struct {
 	Column   string
 	In       []string

@@ -130,14 +130,15 @@ type Stream struct {
 	// penstock checks stated parts, but never replaces them.
 	Stated map[string]string
 
-	// RecordsKnown means that an earlier run found the records at the first place in Records. If the records are then in
-	// another place, or the list needs another way of paging, that is an error.
+	// RecordsKnown means that an earlier run found the records at the first place in Records. It is an error if the
+	// records are at another place in this run, or if the list needs another way of paging.
 	RecordsKnown bool
 	Object       bool     // with RecordsKnown: the answer was one object, not a list
 	Volatile     []string // top-level fields that change although the record does not; the row hash ignores them
 
-	// Within RereadPasses passes, each parent is requested at least once, even if its record has not changed. 1 means
-	// that every pass requests all parents. 0 means that the caller decides.
+	// RereadPasses is a number of passes. Within so many passes, the stream is requested at least once for each parent,
+	// even if the parent's record has not changed. The value 1 means that every pass requests it for all parents. The
+	// value 0 means that the caller decides.
 	RereadPasses int
 
 	// Window means that the list shows only some of the records, such as those of the current month. So a record that

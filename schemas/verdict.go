@@ -79,7 +79,7 @@ func PathPointer(path string) string { return "/" + strings.ReplaceAll(path, "__
 
 type ruleNames struct {
 	path, last string
-	plain      [2]string // path and last without the hash suffix
+	plain      [2]string // the values of path and last, without the hash suffix
 }
 
 func namesOf(p string) ruleNames {

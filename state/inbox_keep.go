@@ -43,7 +43,7 @@ func (b *InboxFile) trim(ctx context.Context, source string, lastOrdinal int64) 
 		if err != nil || n.Int64 == 0 {
 			return err
 		}
-		if last.Int64 > a.filed { // their ids are not yet in the ids table, so insert them first
+		if last.Int64 > a.filed { // some ids of these events are not yet in the ids table, so insert them first
 			if err := a.file(ctx, tx); err != nil {
 				return err
 			}

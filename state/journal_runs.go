@@ -13,7 +13,7 @@ import (
 type RunRecord struct {
 	Pipeline string
 	Run      string
-	Cause    string    // what started it
+	Cause    string    // what started the run
 	Due      time.Time // time of the slot; zero: the run has no slot
 	Started  time.Time
 	Ended    time.Time // zero: running, or the process ended during the run

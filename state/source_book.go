@@ -16,8 +16,8 @@ type Sources interface {
 	// Paused returns the paused sources.
 	Paused(ctx context.Context) (map[string]Pause, error)
 	// Keep records the outcomes of sources. In each record, the caller sets Failures to 0 for a complete run, and to 1
-	// for any other. Keep itself counts the incomplete runs in a row, and stores the number in Failures. It also stores
-	// the time of the last complete run in Complete. If the same run is recorded several times, it counts once.
+	// for any other run. Keep itself counts the incomplete runs in a row, and stores the number in Failures. It also
+	// stores the time of the last complete run in Complete. If the same run is recorded several times, it counts once.
 	Keep(ctx context.Context, records []SourceRecord) error
 	// Records returns the outcomes of a pipeline's sources, sorted by pipeline and source. If pipeline is "", it
 	// returns the outcomes of all pipelines.

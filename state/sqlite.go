@@ -119,7 +119,7 @@ func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteF
 	case seen > len(migrations):
 		err = ErrNewer
 	case seen < len(migrations):
-		err = errors.New("written by an older version of this program, which must be stopped first")
+		err = errors.New("written by an older version of this program; stop that version, and start this version")
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open %s: %w", path, err), f.Close())
@@ -170,7 +170,7 @@ func inspectSQLite(path string) error {
 
 // ConnectSQLite returns connections to an existing SQLite file, with the same settings as for the files of the state.
 // The parameter extra contains more settings, under the names that the driver modernc.org/sqlite uses. Its pragmas are
-// added to the default ones. Its other settings replace the default ones.
+// added to the default pragmas. Its other settings replace the default settings of the same names.
 func ConnectSQLite(path string, extra url.Values) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

@@ -8,7 +8,7 @@ package state
 import "errors"
 
 // Cursor is a position in a stream. It is opaque: only the source that made it can interpret it. It is stored and
-// compared byte by byte. The empty cursor is the beginning.
+// compared byte by byte. The empty cursor means the beginning of the stream.
 type Cursor string
 
 // Key identifies the cursor of one stream in one pipeline. If several sources share the tables of a destination, each

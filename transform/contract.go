@@ -104,7 +104,7 @@ func (w *work) checkType(t *openBatch, st step) (diff []string) {
 	rows := slices.DeleteFunc(w.remainingRows(t, nil), func(row int) bool { return !narrowed.misfit[row] })
 	if len(rows) > 0 && policy == schemas.Freeze {
 		narrowed.array.Release()
-		return []string{fmt.Sprintf("column %s of %s would become %s, is %s", st.field.Name, t.table.Name, wide, want)}
+		return []string{fmt.Sprintf("column %s of %s would become %s instead of %s", st.field.Name, t.table.Name, wide, want)}
 	}
 	if slices.Contains(t.keys, st.column) && t == w.root {
 		policy, w.keysChanged = schemas.DiscardRow, true

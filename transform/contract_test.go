@@ -48,7 +48,7 @@ func TestContractTypes(t *testing.T) {
 	out = shape(t, s, known, page)
 	frozen, ok := errors.AsType[*ContractError](out.err)
 	require.True(t, ok, out.err)
-	require.Equal(t, []string{"column n of t would become json, is int64"}, frozen.Diff)
+	require.Equal(t, []string{"column n of t would become json instead of int64"}, frozen.Diff)
 	require.Empty(t, out.batches)
 	require.NoError(t, shape(t, s, known, `[{"id":1,"n":"7"}]`).err, "a value that fits the type is stored")
 

@@ -125,7 +125,7 @@ func (c *column) decimal(row int, b []byte, i int) (end int) {
 	return i
 }
 
-// times returns the 128-bit product of v and p. p must be positive.
+// times returns the 128-bit product of v and p. The parameter p must be positive.
 func times(v, p int64) decimal128.Num {
 	hi, lo := bits.Mul64(uint64(v), uint64(p))
 	if v < 0 {

@@ -37,7 +37,7 @@ type field struct {
 	size       int
 	seen       uint64 // serial of the last object that had this member
 
-	next    *field // the field that followed this one in the last object
+	next    *field // the field that followed this field in the last object
 	column  *column
 	special bool // the field is volatile or has a rule
 
@@ -115,7 +115,7 @@ func (r *reader) members(o *object, i, row int) (end int) {
 	return i + 1
 }
 
-// skipSpace does the same as [jsonscan.Space]. It is inlined, and calls that function only if there is space.
+// skipSpace does the same as [jsonscan.Space]. It is inlined, and calls that function only if there is white space.
 func skipSpace(b []byte, i int) int {
 	if b[i] <= ' ' {
 		i = jsonscan.Space(b, i)

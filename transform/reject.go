@@ -30,8 +30,8 @@ const (
 )
 
 // HasWholeRecord reports whether a reject stores the complete bytes of its record. The argument is the reason of the
-// reject. It says if the bytes are incomplete, for example because the record is long. A complete record can be read
-// again, perhaps with success, because the table may have other columns then.
+// reject. The reason says if the bytes are incomplete, for example because the record is long. A complete record can be
+// read again, perhaps with success, because the table may have other columns then.
 func HasWholeRecord(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
 // Codes that functions return in the place of a position, if they refuse a value. Mapper.record then determines whether

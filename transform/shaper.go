@@ -29,9 +29,9 @@ type Shaper struct {
 }
 
 // NewShaper returns a Shaper for the batches of m. It must be called before m reads its first record. The Shaper
-// applies the rules of m's stream. The contract compares the batches with the tables that [NewMapper] was given. The
-// last argument says whether the destination already has tables of this pipeline. If it has, a root table that is
-// missing in the destination counts as new. NewShaper returns an error for invalid rules.
+// applies the rules of m's stream. The contract applies to differences between the batches and the tables that
+// [NewMapper] was given. The last argument says whether the destination already has tables of this pipeline. If it has,
+// a root table that is missing in the destination counts as new. NewShaper returns an error for invalid rules.
 func NewShaper(m *Mapper, settled bool) (*Shaper, error) {
 	if m.tables.rules.err != nil {
 		return nil, fmt.Errorf("shape %s: %w", m.tables.stream.Name, m.tables.rules.err)

@@ -111,7 +111,7 @@ func (s *tableSet) newTable(name, path string, parent *table) *table {
 }
 
 // stillNamed reports whether f is the current column of its field. If a field was renamed, the destination may have two
-// columns for it. The last argument is the column of the field that was found before f, or the zero value.
+// columns for it. The argument other is the column of the same field that was found before f, or the zero value.
 func (s *tableSet) stillNamed(pointer string, f, other arrow.Field) bool {
 	name := s.rules.renamed(pointer)
 	if name == "" {
@@ -123,9 +123,9 @@ func (s *tableSet) stillNamed(pointer string, f, other arrow.Field) bool {
 // child returns the table for the objects of an array. The second argument is the JSON pointer from a row of the parent
 // to the array.
 //
-// A member such as /items may be an array of objects in one record and an object in another record. In an array inside
-// it, such as /items/taxes, the rows then have different parents: rows of items in the first case, and the row of the
-// record in the second. So the rows are stored in two tables with the same path. Invariant 17
+// A member such as /items may be an array of objects in one record and an object in another record. For an array inside
+// this member, such as /items/taxes, the rows then have different parents: rows of items in the first case, and the row
+// of the record in the second case. So the rows are stored in two tables with the same path. Invariant 17
 func (s *tableSet) child(parent *table, within string, depth, level int) *table {
 	for _, t := range parent.children {
 		if t.within == within {

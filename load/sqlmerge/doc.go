@@ -60,7 +60,8 @@ type Dialect interface {
 	// LastRows returns a query that selects, for each key, the last of the given rows. See the function LastRows.
 	LastRows(r KeyedRows) string
 
-	// Greatest returns an expression for the greatest of some values. The first is never null, and nulls are ignored.
+	// Greatest returns an expression for the greatest of some values. The first value is never null. Nulls among the
+	// other values are ignored.
 	Greatest(first string, more ...string) string
 
 	// Traits returns other properties in which databases differ.
@@ -78,8 +79,8 @@ type Traits struct {
 	Bytewise   string // written after a text, to compare it by its bytes; "": the database always does so
 	JSON       string // type of the JSON columns of penstock's own tables, if a text must be cast to it
 
-	// ViewsBlock says that a view must be dropped before a column that it reads can be changed by hand. A user may drop
-	// the view for this. So a missing view is created again when the table changes.
+	// ViewsBlock says that users cannot change a column by hand while a view reads it. A user may drop the view for
+	// such a change. So a missing view is created again when the table changes.
 	ViewsBlock bool
 }
 
@@ -152,8 +153,8 @@ type Session interface {
 	// View creates or replaces a view. If v has no query, it drops the view.
 	View(ctx context.Context, v View) error
 
-	// Commit commits the transaction. Rollback discards it, and does nothing if there is none. The caller calls either
-	// Commit or Rollback, and then End, which lets the next transaction begin.
+	// Commit commits the transaction. Rollback discards it, and does nothing if the transaction has ended. The caller
+	// calls either Commit or Rollback, and then End, which lets the next transaction begin.
 	Commit(ctx context.Context) error
 	Rollback() error
 	End()

@@ -60,8 +60,8 @@ func (t *target) links(c *target, extra, records string) (query, link string) {
 	return fmt.Sprintf("SELECT %s END AS l%s FROM (%s) AS v, %s", cases, extra, strings.TrimPrefix(numbers, " UNION ALL "), records), link
 }
 
-// linkForms returns expressions for the JSON array of the key k0, k1…, one for each combination of the forms of its
-// values.
+// linkForms returns expressions for the JSON array of the key k0, k1…, one for each combination of the forms that the
+// key's values may have.
 func linkForms(t *target) []string {
 	links := []string{"'['"}
 	for i, k := range t.Key {

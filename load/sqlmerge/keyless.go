@@ -17,7 +17,7 @@ import (
 // without a key has only one transaction, so later transactions do not need this table.
 const keptRows = "_penstock_kept"
 
-// createKeptRows creates the table of kept rows for this transaction if it has not done so yet.
+// createKeptRows creates the table of kept rows, unless this transaction has already created it.
 func (m *merge) createKeptRows() error {
 	if m.sql.kept {
 		return nil

@@ -60,7 +60,7 @@ type repeatable struct {
 
 const maxHeld = 48 << 20
 
-// step is a call of Write, or of Apply if it has no schema.
+// step is a call of Write or Apply. In a call of Apply, the schema is nil.
 type step struct {
 	table   schemas.Table
 	schema  *arrow.Schema

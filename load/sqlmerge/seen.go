@@ -19,7 +19,7 @@ import (
 // carried keys. Rows that the pass has written need no entry, because their run column has the id of the pass.
 type seen struct {
 	order   order
-	carried *carried        // nil: none yet
+	carried *carried        // nil: there is no such table yet
 	lost    bool            // some carried keys are lost, for example because another pass began
 	fresh   map[string]bool // for each table, whether the rows that arrived last were all new
 	tables  *atomic.Int64   // number of the last table of carried keys
@@ -49,8 +49,8 @@ func (s seen) clone() seen {
 func (s *seen) lose() { s.lost, s.carried = true, nil }
 
 // The method keep() is called at the end of a transaction. If the database then drops temporary tables, keep() copies
-// the carried keys for the next transaction of the pass. If the parameter last is true, the pass has no next
-// transaction, and keep() forgets the keys.
+// the carried keys for the next transaction of the pass. If the parameter last is true, there is no next transaction,
+// and keep() forgets the keys instead.
 func (s *seen) keep(ctx context.Context, session Session, last bool) error {
 	pooled, ok := session.(PooledSession)
 	switch {
@@ -68,7 +68,7 @@ func (s *seen) keep(ctx context.Context, session Session, last bool) error {
 }
 
 // The method again() returns the condition that the pass has already written a record s, or found it unchanged. The
-// column lr is the run of its stored row. The second result is a join that the condition needs.
+// column lr is the run of the record's stored row. The second result is a join that the condition needs.
 func (s *seen) again(t *target) (condition, carried string) {
 	condition = "coalesce(lr >= " + t.in.Literal(t.in.run) + ", 1 = 0)"
 	if s.carried == nil {

@@ -170,8 +170,8 @@ func lockPositions(ctx context.Context, d Dialect, s Session, due []settling) (m
 	return now, nil
 }
 
-// settleScope returns the scope that all statements of a settlement share. The time of the commit is later than that of
-// the last commit of each stream.
+// settleScope returns the scope that all statements of a settlement share. The time of the commit is later than the
+// time of each stream's last commit.
 func settleScope(b Backend, open []settling) *scope {
 	in := &scope{Dialect: b, traits: b.Traits(), source: open[0].Key.Source}
 	for _, x := range open {

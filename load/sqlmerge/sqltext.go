@@ -28,8 +28,8 @@ func Definition(d Dialect, name string, t arrow.DataType) string {
 	return Ident(name) + " " + d.Type(t)
 }
 
-// concat returns an expression for the concatenation of texts that are not null. It nests them evenly, because
-// databases limit the depth of an expression and the number of a function's arguments.
+// concat returns an expression for the concatenation of texts that are not null. The expression is nested like a
+// balanced tree, because databases limit the depth of an expression and the number of a function's arguments.
 func concat(parts []string) string {
 	if len(parts) <= 8 {
 		return "(" + strings.Join(parts, " || ") + ")"
@@ -108,8 +108,8 @@ func LastRows(r KeyedRows, latest func(column string) string) string {
 	return fmt.Sprintf("SELECT %s, max(%s) AS o%s FROM %s AS r GROUP BY %s", asKeys("", r.Key), schemas.ColOrdinal, others, r.From, strings.Join(group, ", "))
 }
 
-// NumberedRows returns a query with the same result as that of LastRows. It has no groups: it numbers the rows of each
-// key.
+// NumberedRows returns a query with the same result as the query of LastRows. The query numbers the rows of each key,
+// and does not group them.
 func NumberedRows(r KeyedRows) string {
 	names, columns := append(keyColumns("", r.Key), "o"), asKeys("", r.Key)+", "+schemas.ColOrdinal+" AS o"
 	for _, c := range r.Columns {

@@ -115,7 +115,7 @@ func (d *Store) survey(ctx context.Context, r Reader, streams []load.Surveyed, o
 	for _, s := range streams {
 		p, o := at[s.Key.Stream], c.live[s.Table]
 		if p.sequence == 0 || o != nil && o.Hidden {
-			continue // without a commit, or without the rows, a stream is read in the usual way
+			continue // the stream has no commit, or its rows cannot be read; the run reads it in the usual way
 		}
 		st := load.StreamSurvey{Cursor: p.cursor}
 		if st.State, err = c.stateOf(s.Table); err != nil {

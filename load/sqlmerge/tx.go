@@ -237,8 +237,8 @@ func (x *tx) fit(ctx context.Context, pending []*load.Staged, swept string) (tar
 	return f.tables, f.fit()
 }
 
-// The method fitting() returns the first part of an Apply of staged rows. Its tables are those of the families of the
-// named tables.
+// The method fitting() returns the first part of an Apply of staged rows. Its tables are all tables in the families of
+// the named tables.
 func (x *tx) fitting(pending []*load.Staged, names []string) *fitting {
 	return &fitting{
 		sql: x.sql, c: x.c, in: x.in, seen: &x.seen, stream: x.key.Stream,
@@ -307,7 +307,8 @@ var ErrUnanswered = errors.New("the answer to the commit is lost")
 // settleGrace is how long settle() may take, even if the run is being stopped. // Invariant 15
 const settleGrace = 5 * time.Second
 
-// settle finds out whether a commit succeeded although its answer was lost. If it did, the stream has the new position.
+// settle finds out whether a commit succeeded although its answer was lost. It compares the stream's stored position
+// with the position in the parameter to.
 // Invariants 1, 2
 func (x *tx) settle(ctx context.Context, failed error, to position) error {
 	if !errors.Is(failed, ErrUnanswered) {

@@ -61,8 +61,8 @@ func refuseEarly(ctx context.Context, tx pgx.Tx, s state.SlotRecord) error {
 	return err
 }
 
-// refuseUnits returns [state.ErrUnderWay], wrapped, if a pipeline of the new units still has units of another run under
-// way. The parameters runs and pipelines have the run and the pipeline of each unit. // Invariant 14
+// refuseUnits returns [state.ErrUnderWay], wrapped, if another run of a new unit's pipeline has units that have not
+// ended. The parameters runs and pipelines have the run and the pipeline of each new unit. // Invariant 14
 func refuseUnits(ctx context.Context, tx pgx.Tx, runs, pipelines []string) error {
 	for _, p := range slices.Compact(slices.Sorted(slices.Values(pipelines))) {
 		if err := lockRuns(ctx, tx, p); err != nil {

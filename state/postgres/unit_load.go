@@ -8,7 +8,7 @@ import (
 // UnitLoad counts the units of all runs, except the units that have ended.
 type UnitLoad struct {
 	Waiting int    // units that a worker with a free slot can claim now
-	Later   int    // units that wait for a time, because their source did not answer or the attempt failed
+	Later   int    // units that wait until a certain time, because their source did not answer or the attempt failed
 	Running int    // units that a worker has claimed
 	Oldest  string // the run of the oldest waiting unit; "" if none waits
 }

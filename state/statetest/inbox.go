@@ -167,7 +167,7 @@ func inboxQuota(t *testing.T, _ Rig, open func() state.Store) {
 			require.ErrorIs(t, err, state.ErrInboxFull)
 			break
 		}
-		require.Less(t, n, 10, "ten events need more than a quota of 1000 bytes")
+		require.Less(t, n, 10, "ten events do not fit into a quota of 1000 bytes")
 	}
 	appended(t, b, event(1), state.Duplicate, "a stored event can be acknowledged again")
 	require.NoError(t, b.Close())
