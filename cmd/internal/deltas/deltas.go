@@ -200,7 +200,7 @@ func (d *Deltas) again(rep *Report, in time.Duration) {
 // stay in the inbox. Deltas reads them again when it tries those destinations again. // Invariants 3, 6
 type leftBehind struct {
 	after int64           // the first dropped event has the ordinal after + 1
-	lack  map[string]bool // destinations that lack some of the events; until these are read again, nothing is committed there
+	lack  map[string]bool // destinations that lack some of the events; nothing is committed to them until the events are read again
 }
 
 // minAgain is the minimum of Report.ApplyAfter. It limits how often Apply is called while events wait, for example for

@@ -16,7 +16,7 @@ type Opener struct {
 	Kinds     []Kind // kinds of destinations
 	UserAgent string // of requests to sources
 	Log       *slog.Logger
-	Context   context.Context                                              // ends when the process is stopped; nil for one that never ends
+	Context   context.Context                                              // ends when the process is stopped; nil: a context that never ends
 	Attempted func(source, surface string, status int, took time.Duration) // called after each request to a source; may be nil
 
 	Locks  PipelineLocks      // locks of the pipelines that this process works on

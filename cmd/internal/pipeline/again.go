@@ -135,7 +135,7 @@ func changedConvention(before, now extract.Convention, cause error) []drift.Noti
 	var changed []string
 	for _, f := range before.Facts {
 		if g, ok := now.Fact(f.About); ok && g.Value != f.Value {
-			changed = append(changed, fmt.Sprintf("%s: %s, and was %s", f.About, orNone(g.Value), orNone(f.Value)))
+			changed = append(changed, fmt.Sprintf("%s: now %s, before %s", f.About, orNone(g.Value), orNone(f.Value)))
 		}
 	}
 	reason := "the endpoint's answers have changed, and it was probed again"

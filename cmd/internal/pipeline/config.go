@@ -46,7 +46,7 @@ type Config struct {
 	Log          map[string]bool  // streams whose row changes are recorded in _penstock_changes
 
 	// OwnOrigin contains the streams that have an origin of their own, or a credential of their own, or both. The
-	// other streams use those of their surface.
+	// other streams use the origin and the credential of their surface.
 	OwnOrigin map[string]bool
 
 	// Origins maps stream names to the origin that each stream is read from. A destination stores the origin with its

@@ -138,7 +138,7 @@ func TestChangedEndpointIsProbedAgainOnce(t *testing.T) {
 	require.Len(t, rep.Streams[0].Notices, 1)
 	n := rep.Streams[0].Notices[0]
 	require.Equal(t, drift.Warned, n.Severity)
-	require.Contains(t, n.Reason, "records: /items, and was /data")
+	require.Contains(t, n.Reason, "records: now /items, before /data")
 	require.Contains(t, drifts(r), n.Table+" warned: envelope: "+n.Reason)
 
 	broken = true
