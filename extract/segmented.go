@@ -59,7 +59,7 @@ func (g *segmented) keysOf(a *answer) (keys []string, list records.Found, s pagi
 	return keys, list, s, a.d.Err() == nil && s.Token == "" && s.Next == nil && !s.Linked && !s.Tokened && s.LastPage < 0
 }
 
-// ends() reports whether a page may be the last one.
+// ends() reports whether a page may be the last page.
 func (g *segmented) ends(n int, s paging.Signals) bool {
 	return n == 0 || s.More == paging.No || s.Total >= 0 && int64(n) < g.l.pager.Step
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/penstock-data/penstock/extract/paging"
 )
 
-// walk yields the pages of a list. Each step is valid until the next one is requested. If the caller already has the
-// answer for the first position, it passes the answer; otherwise nil.
+// walk yields the pages of a list. Each step is valid until the next step is requested. The parameter first is the
+// answer for the first position, if the caller already has this answer, and otherwise nil.
 func (l *listReader) walk(ctx context.Context, at paging.Position, first *answer) iter.Seq2[*step, error] {
 	return func(yield func(*step, error) bool) {
 		q := &ahead[paging.Position]{c: l.c, s: l.s, following: l.following, early: l.takeEarly, fetch: func(ctx context.Context, p paging.Position, take func(int64) bool) (*answer, error) {

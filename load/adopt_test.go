@@ -28,7 +28,7 @@ func TestAdopt(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, schemas.Merge, p.Table.Mode)
 	require.Equal(t, []string{"id"}, Names(p.Table.Columns), "a column is left out if it does not exist, or if its type is unknown to penstock")
-	require.Equal(t, "text", schemas.TypeName(TypeOf(p.Table.Columns, "id")), "the type is the one in the database")
+	require.Equal(t, "text", schemas.TypeName(TypeOf(p.Table.Columns, "id")), "the column keeps the type that it has in the database")
 	require.Equal(t, "/notes", SourcePointer(p.Table.Columns))
 	require.Equal(t, "what was said", TableDescription(p.Table.Columns))
 

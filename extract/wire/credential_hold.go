@@ -75,7 +75,7 @@ func (h *holder) current() (grant, error) {
 func (h *holder) load() (grant, note, error) {
 	text, err := h.entry.Secret()
 	if errors.Is(err, state.ErrBound) {
-		text, err = nil, nil // the stored token is for another origin and is never sent to this one. Invariant 10
+		text, err = nil, nil // the stored token is for another origin, and is never sent to this origin. Invariant 10
 	}
 	if err != nil {
 		return grant{}, note{}, err
@@ -375,7 +375,7 @@ func (c *openCall) lostWords() string {
 	if c.Words != "" {
 		what = strings.TrimRight(c.Words, ".")
 	}
-	return fmt.Sprintf("the answer to the renewal at %s was lost (%s). The server may have issued a new refresh token, so penstock does not send the old one again: "+
+	return fmt.Sprintf("the answer to the renewal at %s was lost (%s). The server may have issued a new refresh token, so penstock does not send the old refresh token again: "+
 		"a server that detects reuse would end the grant. If this server accepts a used refresh token again, set refresh_grace", at(c.At), what)
 }
 

@@ -44,9 +44,9 @@ var (
 	deviceEndpoint    = endpointKind{"device_url", "device_authorization_endpoint", func(o *OAuthOptions) string { return o.DeviceURL }, func(m *metadata) string { return m.Device }}
 )
 
-// endpointOf returns the configured address, or else the one in the issuer's metadata. If the address in the metadata
-// has another origin than the issuer, a user must configure the address: metadata must not decide to which hosts
-// penstock sends secrets. // Invariant 10
+// endpointOf returns the configured address, or else the address in the issuer's metadata. If the address in the
+// metadata has another origin than the issuer, a user must configure the address: metadata must not decide to which
+// hosts penstock sends secrets. // Invariant 10
 func (o *OAuth) endpointOf(ctx context.Context, k endpointKind) (string, error) {
 	if own := k.fromOptions(&o.opts); own != "" || o.opts.Issuer == "" {
 		return own, nil

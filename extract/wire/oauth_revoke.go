@@ -22,7 +22,7 @@ func queryEscaped(s string) string { return url.QueryEscape(s) }
 type SignedOut struct {
 	Nothing     bool // nothing was stored
 	Revoked     bool // the server has ended the grant
-	AccessLasts bool // the server does not revoke access tokens; the last one is valid until it expires
+	AccessLasts bool // the server does not revoke access tokens; the last access token is valid until it expires
 }
 
 // SignOut revokes the stored tokens at the server (RFC 7009), and then removes them. If the server does not confirm,

@@ -220,8 +220,8 @@ var tokenRefusals = []string{
 }
 
 // tokenClass returns the class of a status and error code. The second result is true if the server has changed nothing.
-// Only invalid_grant ends the grant; other refusals are about the configuration. An answer without a known code does
-// not come from the token endpoint, but for example from a proxy in front of it, so the request is repeated later.
+// Only invalid_grant ends the grant; other refusals are about the configuration. An answer without a known code comes
+// from another program, for example from a proxy in front of the token endpoint. So the request is repeated later.
 // After a gateway timeout, the server may still have processed the call.
 func tokenClass(status int, code string) (class Class, unchanged bool) {
 	switch {

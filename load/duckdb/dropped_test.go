@@ -94,8 +94,8 @@ func TestColumnNameTaken(t *testing.T) {
 	require.ErrorContains(t, err, `column "Name" was not made by penstock, and takes the name needed for /name`)
 }
 
-// Carried keys are the keys of the records that a pass has found unchanged. A long-running process keeps only those of
-// each stream's last pass.
+// Carried keys are the keys of the records that a pass has found unchanged. A long-running process keeps only the
+// carried keys of each stream's last pass.
 func TestCarriedKeysAreForgotten(t *testing.T) {
 	d := openTest(t, filepath.Join(t.TempDir(), "carried.duckdb"), Options{})
 	at := state.Cursor("")

@@ -157,7 +157,7 @@ func (c *catalog) headOf(ctx context.Context, stream, source string) (h *head, e
 		if err == nil || at == before {
 			return h, err
 		}
-		before = at // later commits may have removed the file, so read the new one
+		before = at // later commits may have removed the metadata file, so read the table's newest metadata file
 	}
 }
 

@@ -26,7 +26,7 @@ func (w *commit) expire(e *edition) error {
 	}
 	needed[w.snapshots[e.t.Name]], needed[e.current] = true, true
 	if e.last != nil && !w.backend.atomic() {
-		needed[e.last.SnapshotID] = true // if this commit is interrupted, the next one starts from this snapshot: see [catalog.lookBack]
+		needed[e.last.SnapshotID] = true // if this commit is interrupted, the next commit starts from this snapshot: see [catalog.lookBack]
 	}
 	var gone []int64
 	for _, s := range all {

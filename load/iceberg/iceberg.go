@@ -29,7 +29,7 @@ func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 		return nil, fmt.Errorf("open warehouse: %w", err)
 	}
 	if isREST(o.Catalog) && o.Keep == 1 {
-		o.Keep = 2 // if a commit is interrupted, the next one starts from the last complete commit, so keep its files
+		o.Keep = 2 // if a commit is interrupted, the next commit starts from the last complete commit, so the files of that commit are kept
 	}
 	o.Options.Catalog = func(ctx context.Context, lake parquet.Files) (parquet.Catalog, error) {
 		b, err := openBackend(ctx, o, files{lake})

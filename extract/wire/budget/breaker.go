@@ -60,7 +60,7 @@ type breaker struct {
 	reason     reason
 	epoch      int64   // number of closings; an answer counts only if its request was sent after the last closing
 	probing    bool    // no request has succeeded since the gate closed
-	probeUntil instant // until this instant, the other requests wait for the first one
+	probeUntil instant // until this instant, the other requests wait for the first request
 
 	strikes  int64 // closings because of a 429, since the last request that succeeded
 	failures int64 // failed requests since the last request that succeeded

@@ -11,7 +11,7 @@ const (
 	mostConcurrency  = 1024 // each request in flight has a connection of its own
 	spare            = 8    // requests beyond those that the rate and the latency need
 
-	headroom = 1.25        // how much longer than p95 an answer may take without slowing down the others
+	headroom = 1.25        // how much longer than p95 an answer may take without slowing down other requests
 	gain     = 1.1         // a higher bound must raise the answers per second by this factor
 	slowness = 1.5         // if answers take this much longer than before, a lower bound is tried
 	mostHold = time.Minute // longest time between two changes of the bound that did not help

@@ -15,7 +15,7 @@ func TestFleetLateConnections(t *testing.T) {
 		g := joinFleet(t, newMemoryLedger(2*time.Millisecond), Plan{Rate: limit})
 		var sent []time.Time
 		var permits []*Permit
-		for range 30 { // all of them wait until the last one gets a permit
+		for range 30 { // no request is sent until the last permit has arrived
 			p, err := g.Take(t.Context(), time.Minute)
 			require.NoError(t, err)
 			permits = append(permits, p)

@@ -172,7 +172,8 @@ func (r *record) noteLast(id uint64, grants []grant) {
 	}
 }
 
-// loosen makes grants loose: each may be used until the instant of the next one, and the last until the lease ends.
+// loosen makes grants loose: each grant may be used until the instant of the next grant, and the last grant until the
+// lease ends.
 func (r *record) loosen(grants []grant, until instant) {
 	for i := range grants {
 		g, next := &grants[i], until

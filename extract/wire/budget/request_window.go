@@ -74,7 +74,7 @@ func (l *requestWindow) end(b int64) instant { return instant((b + 1) * int64(l.
 
 func (l *requestWindow) bucket(i instant) int64 { return int64(i) / int64(l.width) }
 
-// advance removes requests that no longer count, and prepares the buckets for new ones.
+// advance removes requests that no longer count, and prepares the buckets for new requests.
 func (l *requestWindow) advance(now instant, window time.Duration) {
 	if width := (window + horizon) / (buckets - 8); width != l.width {
 		l.rebuild(width, now, window)

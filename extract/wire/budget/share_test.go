@@ -89,7 +89,7 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// When one governor closes the gate, it is closed for all others, and for those that join later.
+// When one governor closes the gate, the gate is closed for all other governors, and for governors that join later.
 func TestShareGate(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		dir := t.TempDir()
