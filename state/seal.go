@@ -15,8 +15,8 @@ import (
 // secret to this entry, or the configured address has changed. Such a secret is never used. // Invariant 10
 var ErrBound = errors.New("the secret was stored for another credential or another address")
 
-// boundTo is the beginning of a stored secret. Then follow the entry and the origin for which the secret was stored,
-// and the secret itself.
+// boundTo is the beginning of a stored secret. The entry and the origin for which the secret was stored come next, and
+// then the secret itself.
 const boundTo = "penstock-secret-1 "
 
 type binding struct {
@@ -84,7 +84,7 @@ func Unseal(keys string, text []byte) ([]byte, error) {
 	}
 	r, err := age.Decrypt(bytes.NewReader(text), all...)
 	if err != nil {
-		return nil, fmt.Errorf("it was encrypted with another key; keep the old key on a line below the new one: %w", err)
+		return nil, fmt.Errorf("it was encrypted with another key; keep the old key on a line below the new key: %w", err)
 	}
 	return io.ReadAll(r)
 }

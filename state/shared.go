@@ -16,7 +16,7 @@ import (
 // when a process ends. Writes are not synced, because the content is not needed after a restart of the machine, or can
 // be computed again.
 //
-// It is safe for concurrent use.
+// A LockedFile is safe for concurrent use.
 type LockedFile struct {
 	path string
 

@@ -43,8 +43,9 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, seenUntil time.
 				s.State, s.Cause, s.Why = state.SlotSkipped, state.CauseOverlap, state.OverlapReason(busy)
 			}
 			args := append(values(s), j.process, call)
-			// If the answer to a commit was lost, this function runs a second time, and finds the slots that the first
-			// run has already added. The column call has the same value in these slots, so they are returned too.
+			// If the answer to a commit was lost, this function is called a second time, and finds the slots that its
+			// first call has already added. The column call has the same value in these slots, so they are returned
+			// too.
 			tag, err := tx.Exec(ctx, `INSERT INTO slots VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 				ON CONFLICT (pipeline, due) DO UPDATE SET call = excluded.call WHERE slots.call = excluded.call`, args...)
 			if err != nil {

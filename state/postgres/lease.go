@@ -103,8 +103,8 @@ func (s *Store) hold(ctx context.Context, name string, token int64, asked time.T
 	return l
 }
 
-// live() renews the lease. Only renewals that succeed count. If the last of them was sent longer ago than trustTime,
-// the lease counts as lost. A renewal that hangs or whose answer is late does not extend this time.
+// live() renews the lease. If more than trustTime has passed since the last successful renewal was sent, the lease
+// counts as lost. A renewal that hangs or whose answer is late does not extend this time.
 func (l *lease) live(ctx context.Context, asked time.Time) {
 	lose := sync.OnceFunc(func() { close(l.lost) })
 	end := time.AfterFunc(time.Until(asked.Add(l.s.o.trustTime())), lose)

@@ -88,7 +88,7 @@ func (s *Store) provider(pool *pgxpool.Pool) (*goose.Provider, error) {
 		return nil, err
 	}
 	c := pool.Config().ConnConfig.Copy()
-	delete(c.RuntimeParams, "statement_timeout") // creating an index may take longer
+	delete(c.RuntimeParams, "statement_timeout") // creating an index may take longer than this timeout
 	return goose.NewProvider(goose.DialectPostgres, stdlib.OpenDB(*c), files, goose.WithSessionLocker(locker), goose.WithTableName(versionTable))
 }
 
