@@ -106,9 +106,9 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Settle sets a function that adds to a stream what earlier runs found out about it. The client calls it for parents
-// that it reads only for their children. Call Settle before the first pass. Many goroutines may call the function at
-// the same time.
+// Settle sets a function that adds to a stream what earlier runs found out about it. The client calls this function for
+// parents that it reads only for their children. Call Settle before the first pass. Many goroutines may call the
+// function at the same time.
 func (c *Client) Settle(settle func(schemas.Stream) schemas.Stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -50,7 +50,7 @@ type Fact struct {
 // Convention is what is known about the answers of one endpoint, with the evidence. Destinations store it, so that
 // later runs need not probe the endpoint again. The zero value says nothing. A Convention is immutable.
 type Convention struct {
-	Of        string    `json:"of"` // fingerprint of the request that it describes: see [Convention.Fits]
+	Of        string    `json:"of"` // fingerprint of the request that the convention describes: see [Convention.Fits]
 	LearnedAt time.Time `json:"learned_at"`
 	Requests  int       `json:"requests"` // number of requests that the probes sent, retries included
 

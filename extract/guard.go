@@ -70,8 +70,8 @@ func (l *listReader) guard(st *step) error {
 	return nil
 }
 
-// clamped() reports whether a page without new records is after the end of the list. The page must not announce more
-// records. Also, either the page before is short, or this page repeats the first page or the page before.
+// clamped() reports whether a page without new records is after the end of the list. That is so if the page announces
+// no more records, and if either the page before is short, or this page repeats the first page or the page before.
 func (l *listReader) clamped(st *step) bool {
 	if st.at == l.beyondEnd && st.at != (paging.Position{}) {
 		return true

@@ -261,8 +261,8 @@ func (f *fanPass) testable() bool {
 	return !slices.ContainsFunc(f.fed, func(p schemas.Param) bool { return p.In == "path" })
 }
 
-// keyedTuples leaves out the tuples that lack a value of the stream's key. Nothing is requested for such a parent,
-// because the key could not distinguish its records from those of other parents.
+// keyedTuples leaves out the tuples that lack a value of the stream's key. Nothing is requested for the parent of such
+// a tuple, because the key could not distinguish this parent's records from those of other parents.
 type keyedTuples struct {
 	*paramSpool
 	at []int

@@ -141,7 +141,8 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// valueAt returns the member called name of an object. Of an array, it returns the element with the index name.
+// valueAt returns a member of an object, or an element of an array. The argument name is the member's name or the
+// element's index.
 func valueAt(t *testing.T, document []byte, name string) []byte {
 	d := jsontext.NewDecoder(bytes.NewReader(document), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	open, err := d.ReadToken()

@@ -74,7 +74,7 @@ func stepOf(format string) time.Duration {
 	return time.Second
 }
 
-// slack returns how far before the beginning of its range a request must start. It is one step of the time format,
+// slack returns how long before the start of the wanted range a request must start: one step of the time format,
 // because the server may exclude the bound. If times have no zone, slack returns skew.
 func slack(format string) time.Duration {
 	if zoneless(format) {

@@ -14,7 +14,7 @@ import (
 )
 
 // order() finds out how the list is sorted by default. Until a user edits a record, the order by change equals the
-// order by creation. So only an edited record shows which of the two it is.
+// order by creation. So only an edited record shows which of these orders the list has.
 func (n *negotiation) order() {
 	key := n.keyFields()
 	f := n.open(FactSort)

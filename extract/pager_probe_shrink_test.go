@@ -8,8 +8,9 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// A list fits on one page. If it is requested in smaller pages, they show how it continues. If the last of them
-// announces no more records, the list has ended. If the server cuts the list, smaller pages show nothing.
+// A list fits on one page. If the list is requested in smaller pages, these pages show how the list continues. If the
+// last smaller page announces no more records, the list has ended. If the server cuts the list, smaller pages show
+// nothing.
 func TestOnlyPageInSmallerPages(t *testing.T) {
 	link := servers.Signal{At: "header Link", Says: "next header"}
 	cursor := servers.Signal{At: "/meta/after", Says: "next", End: "absent"}

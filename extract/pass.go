@@ -12,7 +12,7 @@ type pass struct {
 	note    string                      // for people; it becomes [End].Note
 	selects func(p Parent, of int) bool // fan-out: reports whether to request p, given the number of all parents; nil: request all
 	seen    observed
-	early   *earlyAnswers // of the negotiation before this pass; nil: none
+	early   *earlyAnswers // answers that the negotiation before this pass has kept; nil: none
 }
 
 type observed struct {
