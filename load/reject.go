@@ -16,7 +16,7 @@ import (
 )
 
 // RejectOf returns the row of [Rejects] for a value that the destination could not store unchanged. The parameter raw
-// is the value. It comes from the given row and column of b, which has rows of the table t. // Invariant 11
+// is the value, which comes from the given row and column of b. The batch b has rows of the table t. // Invariant 11
 func RejectOf(k state.Key, p Pass, t schemas.Table, b arrow.RecordBatch, column string, row int, raw, reason string) []any {
 	if len(raw) > maxRaw {
 		raw = strings.ToValidUTF8(raw[:maxRaw], "")
@@ -41,7 +41,8 @@ func RejectOf(k state.Key, p Pass, t schemas.Table, b arrow.RecordBatch, column 
 // maxRaw is how many bytes of a value a reject keeps.
 const maxRaw = 64 << 10
 
-// recordID identifies the record of a row within the stream, by its key as JSON or by the hash of the record.
+// recordID returns the record's key as JSON, or the record's hash if it has no key. This text identifies the record of
+// the row within the stream.
 func recordID(t schemas.Table, b arrow.RecordBatch, row int) string {
 	key := slices.DeleteFunc(slices.Clone(t.Key), func(name string) bool { return name == schemas.ColSource })
 	if Child(t.Columns) {
@@ -72,7 +73,7 @@ func recordID(t schemas.Table, b arrow.RecordBatch, row int) string {
 	return "[" + strings.Join(parts, ",") + "]"
 }
 
-// elementOf returns the JSON pointer from the record to the element of a child row.
+// elementOf returns the JSON pointer from the record to the list entry from which a child row was made.
 func elementOf(t schemas.Table, b arrow.RecordBatch, row int) string {
 	if !Child(t.Columns) {
 		return ""

@@ -40,8 +40,8 @@ func Share(d Destination, source string) (Destination, error) {
 	return s.Share(source), nil
 }
 
-// SourcePart is a destination restricted to the rows of one source. A [Sharer] can return a SourcePart from Share if
-// the methods of the Sharer take the source from their [state.Key].
+// SourcePart is a destination restricted to the rows of one source. [Sharer].Share can return a SourcePart if the other
+// methods of the Sharer use the source in the [state.Key] that they get.
 type SourcePart struct {
 	Destination
 	Source string
@@ -189,7 +189,7 @@ func CheckSharing(sharedState bool, source string) error {
 	case sharedState == (source != ""):
 		return nil
 	case sharedState:
-		return fmt.Errorf("%w: the tables here are shared, and this run has only one source; give the pipeline another schema, folder or file", ErrUnshared)
+		return fmt.Errorf("%w: its tables are shared, and this run has only one source; give the pipeline another schema, folder or file", ErrUnshared)
 	}
-	return fmt.Errorf("%w: the tables here belong to one source; put {source} in the url or schema of the destination, or use another schema, folder or file", ErrUnshared)
+	return fmt.Errorf("%w: its tables belong to one source; put {source} in the url or schema of the destination, or use another schema, folder or file", ErrUnshared)
 }

@@ -211,7 +211,7 @@ func prepareShown(ctx context.Context, s *session, name, sql string) (*pgconn.St
 	}
 	switch text := tree.String(); {
 	case text == "":
-		return nil, "", errors.New("the server does not return the statement's parse tree, which penstock needs to check the functions that the statement calls: run the statement with psql")
+		return nil, "", errors.New("the server does not return the statement's parse tree, which penstock needs to check the functions that the statement calls: run the statement with psql instead")
 	case !strings.HasPrefix(strings.TrimLeft(text, "( \n"), "{QUERY :commandType 1 ") || strings.Contains(text, ":hasModifyingCTE true"):
 		return nil, "", errElsewhere
 	default:
@@ -249,13 +249,13 @@ func (r *references) add(tree string) {
 			r.relations = append(r.relations, numbers...)
 		case "funcid", "opfuncid", "aggfnoid", "winfnoid", "tsmhandler", "startInRangeFunc", "endInRangeFunc":
 			r.functions = append(r.functions, numbers...)
-		default: // fields of types; also fields such as jointype, but their small numbers are no OIDs of domains
+		default: // fields of types; also fields such as jointype, whose small numbers are never the OID of a type with a check
 			r.types = append(r.types, numbers...)
 		}
 	}
 }
 
-// oids formats OIDs for the condition = ANY.
+// oids formats OIDs as an SQL array, for a condition with = ANY.
 func oids(numbers []string) string { return "'{" + strings.Join(numbers, ",") + "}'::oid[]" }
 
 // expressionsSQL selects expressions that are not part of the query, but that the server evaluates for it. Some belong
@@ -299,7 +299,7 @@ func (r *references) addExpressions(ctx context.Context, s *session) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: the checks of its types are nested too deep", ErrNotReadOnly)
+	return fmt.Errorf("%w: the checks of the statement's types are nested too deep", ErrNotReadOnly)
 }
 
 // checkCalls returns an error if a tree calls a function that a query may not call: see [references.forbiddenSQL].
@@ -336,8 +336,8 @@ func checkCalls(ctx context.Context, s *session, schema, tree string) error {
 //   - functions of Postgres or of an extension that have effects beyond the transaction. Functions that built-in views
 //     use are allowed, because a query could also read these views.
 //   - functions of a trusted role that use the session's search_path to find objects by name. They are forbidden only
-//     if another role has a function or operator in the schema with the name of a built-in one. The last column of the
-//     result is the name of that object.
+//     if the schema contains a function or operator of another role that has the name of a built-in function or
+//     operator. The last column of the result names this function or operator.
 func (r *references) forbiddenSQL(schema string) string {
 	return `WITH f AS (SELECT p.*, ` + trusted("p.proowner") + ` AS trusted,
 			EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e') AS extension,

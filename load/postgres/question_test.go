@@ -47,7 +47,7 @@ func count(client net.Conn, to string, asked *atomic.Int64) {
 		defer client.Close()
 		_, _ = io.Copy(client, server)
 	}()
-	size := make([]byte, 4) // the first message has no kind
+	size := make([]byte, 4) // the first message has no type byte
 	if _, err := io.ReadFull(client, size); err != nil {
 		return
 	}
@@ -69,7 +69,8 @@ func count(client net.Conn, to string, asked *atomic.Int64) {
 	}
 }
 
-// commit writes rows in the order of their ids, and changes the cursor to next.
+// commit writes rows in the order of their ids, and changes the cursor. The parameters from and next are the cursors
+// before and after the commit.
 func commit(t testing.TB, d *DB, run int, from, next state.Cursor) error {
 	x, err := d.Begin(t.Context(), leads, from, load.Pass{Run: runID(run), Whole: true})
 	if err != nil {
@@ -87,8 +88,8 @@ func commit(t testing.TB, d *DB, run int, from, next state.Cursor) error {
 	return x.Commit(t.Context(), next)
 }
 
-// TestRoundTrips checks the number of requests per commit. After its own commit, a process knows the position, so it
-// does not read the position again.
+// TestRoundTrips checks the number of requests per commit. A process that has made a commit knows the new values of the
+// stream's row in _penstock_state, so it does not read them again.
 func TestRoundTrips(t *testing.T) {
 	server := pgtest.Shared(t)
 	address, asked := counted(t, server.Address())
@@ -122,5 +123,5 @@ func TestCursorMovedByOther(t *testing.T) {
 	require.Equal(t, "c3 4", server.Text("SELECT cursor || ' ' || sequence FROM s._penstock_state"))
 	server.Exec("DROP SCHEMA s CASCADE")
 	require.ErrorIs(t, commit(t, mine, 3, "c3", "lost"), state.ErrMoved)
-	require.NoError(t, commit(t, mine, 3, "", "c1"), "without tables, a commit begins with an empty cursor")
+	require.NoError(t, commit(t, mine, 3, "", "c1"), "if the tables are gone, the next commit must begin with an empty cursor")
 }

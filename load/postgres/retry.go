@@ -27,7 +27,7 @@ const (
 )
 
 // markDiskFull marks the error of a full disk on the server, so that callers can recognize it. The server writes a file
-// for each new session. If the disk is full, the error may only say that this file could not be written.
+// for each new session. If the disk is full, the error may say no more than that this file could not be written.
 func markDiskFull(err error) error {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if ok && (e.Code == codeDiskFull || e.Code == pgerror.Internal && strings.Contains(e.Message, "could not write init file")) {
@@ -45,7 +45,7 @@ func explainWideRow(err error) error {
 	return err
 }
 
-// retryable is an error after which a retry may succeed at once, because its cause is gone.
+// retryable is an error whose cause is gone, so an immediate retry may succeed.
 type retryable struct{ error }
 
 // Unwrap returns the wrapped error.

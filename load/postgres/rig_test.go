@@ -41,7 +41,7 @@ func itemTable(root string, columns ...arrow.Field) schemas.Table {
 
 func field(name string, t arrow.DataType) arrow.Field { return schemas.Field(name, t, "/"+name) }
 
-// row returns a row as the given run reads it. It may have only some of the columns.
+// row returns a row with the given cells, and with the columns that the given run adds.
 func row(run, ordinal int, hash string, cells loadtest.Row) loadtest.Row {
 	r := loadtest.Row{
 		schemas.ColSyncedAt: "2026-11-20T08:00:00Z", schemas.ColRun: runID(run), schemas.ColHash: hash,
@@ -61,7 +61,8 @@ type part struct {
 	rows  []loadtest.Row
 }
 
-// attemptLoad makes one commit of the stream leads. It deletes the rows that are not in parts.
+// attemptLoad makes one commit of the stream "leads". It writes the rows of parts, and deletes all other rows of the
+// first part's table.
 func attemptLoad(t testing.TB, d *DB, run int, next state.Cursor, parts ...part) (load.Outcome, error) {
 	from, err := d.Cursor(t.Context(), leads)
 	if err != nil {

@@ -43,7 +43,7 @@ type server struct {
 	conns   *pgxpool.Pool
 	writes  writerLimit
 	users   int         // open destinations
-	closing *time.Timer // closes the connections if no other user comes; nil: the server was never without users
+	closing *time.Timer // closes the connections some time after the last user has left; nil: the server has always had users
 }
 
 // linger is how long connections stay open after the last user has left. The next unit of a worker often uses the same
@@ -53,8 +53,8 @@ const linger = 5 * time.Second
 // join returns the connections to the server of a URL. When the caller no longer needs them, it calls leave.
 //
 // A password or a certificate may come from a file, and change while the URL stays the same. Then the new user gets new
-// connections. Earlier users continue with the old ones. The same happens if the new user needs more places than the
-// server has. The parameter together is [Options].Together.
+// connections, and earlier users continue with the old connections. The new user also gets new connections if it needs
+// more places than the server has. The parameter together has the value of [Options].Together.
 func (s *Servers) join(url string, together int) (*server, error) {
 	config, err := configure(url)
 	if err != nil {

@@ -56,7 +56,7 @@ func TestServers(t *testing.T) {
 		loadRows(t, d, 1, faultParts(1, 10)...)
 		all = append(all, d)
 	}
-	require.Equal(t, "1", sessions(), "one destination was used after the other")
+	require.Equal(t, "1", sessions(), "the destinations were used one after the other, so one session is enough")
 	var txs []load.Tx
 	for _, d := range all[:3] {
 		txs = append(txs, begun(t, d, 2))
@@ -77,7 +77,7 @@ func TestServers(t *testing.T) {
 	loadRows(t, d, 3, faultParts(3, 10)...)
 	require.Equal(t, "4", sessions())
 	require.NoError(t, d.Close())
-	require.Eventually(t, func() bool { return sessions() == "0" }, time.Minute, 50*time.Millisecond, "the sessions have no user")
+	require.Eventually(t, func() bool { return sessions() == "0" }, time.Minute, 50*time.Millisecond, "sessions without users are closed")
 }
 
 // If a destination is closed, its sessions end, and those of the other destinations do not.
@@ -174,7 +174,7 @@ func TestServersPlaces(t *testing.T) {
 	}
 	_, err := attemptLoad(t, destination(3, 10*time.Millisecond), 1, "c1", faultParts(1, 10)...)
 	require.ErrorIs(t, err, errBusy)
-	require.NotErrorIs(t, err, context.DeadlineExceeded, "the time of the run is not over")
+	require.NotErrorIs(t, err, context.DeadlineExceeded, "the wait for a place has ended, not the context")
 	require.NoError(t, one.Rollback())
 	loadRows(t, third, 1, faultParts(1, 10)...)
 	require.NoError(t, other.Commit(t.Context(), "c1"))
@@ -230,9 +230,9 @@ func loadAndRead(ctx context.Context, t testing.TB, d *DB, pass int) error {
 	return x.Commit(ctx, state.Cursor(fmt.Sprint("c", pass)))
 }
 
-// writeSpilled makes a pass that does not fit into memory. The pass has an open transaction at each destination at the
-// same time, and reads while they are open. Its source has the name of the first destination's schema. Passes of
-// several sources are parts of the same run.
+// writeSpilled makes a pass that does not fit into memory. The pass has open transactions at all its destinations at
+// the same time. While these transactions are open, it reads from the destinations. The pass's source has the name of
+// the first destination's schema. Passes of several sources are parts of the same run.
 func writeSpilled(ctx context.Context, t testing.TB, pass int, to ...*DB) error {
 	var txs []load.Tx
 	for _, d := range to {

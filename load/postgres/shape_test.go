@@ -32,7 +32,7 @@ func people(run int, v arrow.DataType, names ...string) []part {
 	return []part{root, items}
 }
 
-// TestUnchanged loads the same records again. No row, page or catalog entry of a table may change.
+// TestUnchanged loads the same records again. No row, disk page or catalog entry of a table may change.
 func TestUnchanged(t *testing.T) {
 	server := pgtest.Shared(t)
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.Append, schemas.Replace, schemas.History} {
@@ -59,9 +59,9 @@ func TestUnchanged(t *testing.T) {
 	}
 }
 
-// TestUnderscoresInName loads a root table whose name contains two underscores, as the names of child tables do. First
-// its child table is dropped, and later a column of the child table. Both times, the next load writes the records
-// again.
+// TestUnderscoresInName loads a root table whose name contains two underscores, like the name of a child table. The
+// test drops the child table of this root table, and later it drops a column of the child table. Both times, the next
+// load writes the records again.
 func TestUnderscoresInName(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})
@@ -172,8 +172,8 @@ func TestHostileServer(t *testing.T) {
 	require.Equal(t, "t", server.Text("SELECT (SELECT max(_penstock_synced_at) FROM s.people) = updated_at FROM s._penstock_state"))
 }
 
-// In TestRights, the role has no rights at first. Check names a missing right, and the test grants it, until none is
-// missing.
+// In TestRights, the role has no rights at first. [DB.Check] returns an error that names a missing right, and the test
+// grants this right. The test repeats this until no right is missing.
 func TestRights(t *testing.T) {
 	server := pgtest.Start(t)
 	server.Exec("CREATE ROLE penny LOGIN; REVOKE TEMP ON DATABASE postgres FROM PUBLIC; REVOKE CREATE ON SCHEMA public FROM PUBLIC")

@@ -37,7 +37,7 @@ func literal(s string) string {
 	return "'" + s + "'"
 }
 
-// literals quotes several texts, for the condition IN.
+// literals quotes several texts, for a condition with IN.
 func literals(values []string) string {
 	out := make([]string, len(values))
 	for i, v := range values {
@@ -46,8 +46,8 @@ func literals(values []string) string {
 	return strings.Join(out, ", ")
 }
 
-// inSchema returns the SQL condition that an expression equals the OID of the schema. In this form, the server can use
-// an index on name and schema.
+// inSchema returns the SQL condition that an expression equals the OID of the schema. The condition has a form with
+// which the server can use the catalog's index on the columns name and schema.
 func inSchema(namespace, schema string) string {
 	return namespace + " = (SELECT oid FROM pg_catalog.pg_namespace WHERE nspname = " + literal(schema) + ")"
 }
@@ -93,8 +93,8 @@ func (dialect) Traits() sqlmerge.Traits {
 	return sqlmerge.Traits{PrimaryKeys: true, RowID: "ctid", ExactNames: true, Bytewise: ` COLLATE "C"`, JSON: "json", ViewsBlock: true}
 }
 
-// LastRows implements [sqlmerge.Dialect]. The query is written so that the planner expects few rows. So it uses an
-// index to find the stored rows with the same keys.
+// LastRows implements [sqlmerge.Dialect]. The query is written so that the planner expects few rows. The planner then
+// uses an index to find the stored rows with the same keys.
 func (dialect) LastRows(r sqlmerge.KeyedRows) string {
 	numbers, columns := make([]string, len(r.Key)), make([]string, len(r.Key))
 	for i, k := range r.Key {

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// A process may be suspended or lose its network during a transaction. Then its session keeps its locks on the stream's
-// row and on tables that other sources share. Two mechanisms end such a session:
+// A process may be suspended or lose its network during a transaction. Then the session of this process keeps its locks
+// on the stream's row and on tables that other sources share. Two mechanisms end such a session:
 //
 //  - Between two statements, the server ends an idle session after idle_in_transaction_session_timeout
 //    (https://www.postgresql.org/docs/current/runtime-config-client.html). A process that is working sends keepalive

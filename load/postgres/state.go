@@ -43,8 +43,9 @@ func fence(ctx context.Context, s *session, sql dialect, k state.Key, begin stri
 	return p, s.query(ctx, insert+"; "+read, row)
 }
 
-// settle waits until a COMMIT has ended on the server, after its answer was lost. The server then releases the lock of
-// the stream's row, so settle waits for that lock. A read without the lock could come too early. // Invariants 1, 13
+// settle is called after the server's answer to a COMMIT was lost. It waits until the COMMIT has ended on the server.
+// The server then releases the lock of the stream's row, so settle waits for that lock. A read without the lock could
+// come too early. // Invariants 1, 13
 func settle(ctx context.Context, p *pool, sql dialect, k state.Key) error {
 	return p.retry(ctx, func() error {
 		s, err := p.acquire(ctx)

@@ -59,7 +59,7 @@ func TestSurveyWithoutCursors(t *testing.T) {
 	require.False(t, ok)
 }
 
-// A settlement moves a cursor even if a user has deleted the time in its row.
+// A settlement moves a cursor even if a user has set the time in the cursor's row to NULL.
 func TestSettleCursorWithoutTime(t *testing.T) {
 	server := pgtest.Shared(t)
 	d := open(t, Options{URL: server.URL(), Schema: "s"})

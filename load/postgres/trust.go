@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// trusted returns the SQL condition that a role can act as penstock's role anyway. It is true if the given role is
-// penstock's role, a member of penstock's role, or a superuser. If penstock calls a function of such a role, the role
-// gains no new rights.
+// trusted returns the SQL condition that a role already has all rights of penstock's role. The condition is true if the
+// given role is penstock's role, a member of penstock's role, or a superuser. If penstock calls a function of such a
+// role, the role gains no new rights.
 func trusted(role string) string {
 	return "pg_catalog.pg_has_role(" + role + ", current_user, 'MEMBER')"
 }
@@ -21,8 +21,8 @@ func ownedBy(role string) string {
 	return "CASE WHEN (SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user) THEN " + trusted(role) + " ELSE pg_catalog.pg_has_role(" + role + ", 'USAGE') END"
 }
 
-// suspect is the SQL condition that the relation c may be unsafe: it belongs to another role, or may have something
-// attached to it. foreignSQL then examines it in detail.
+// suspect is the SQL condition that the relation c may be unsafe: it belongs to another role, or it may have triggers
+// or rules. foreignSQL examines such relations in detail.
 var suspect = "(c.relhastriggers OR c.relhasrules OR NOT " + trusted("c.relowner") + " OR NOT " + ownedBy("c.relowner") + ")"
 
 // foreignSQL selects the relations c of the schema to which it is not safe to write, and the reasons. The reasons are:
@@ -121,7 +121,7 @@ func checkOwn(ctx context.Context, s *session, schema string) (found ownCheck, e
 	return found, nil
 }
 
-// excessSQL selects warnings about rights that are not needed.
+// excessSQL selects warnings about rights that penstock's role has but does not need.
 func excessSQL(schema string) string {
 	quoted := literal(ident(schema))
 	return `SELECT 'role ' || quote_ident(rolname) || ' is a superuser: penstock only needs CREATE ROLE penstock LOGIN PASSWORD …; CREATE SCHEMA … AUTHORIZATION penstock'

@@ -50,7 +50,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 func (x *tx) Rollback() error {
 	defer x.reserveSession()()
 	if x.release == nil {
-		x.release = func() {} // the transaction never wrote, and after Rollback it reserves no place (see [server])
+		x.release = func() {} // the transaction has reserved no place (see [server]), and after Rollback it must not reserve one
 	}
 	defer x.release()
 	return x.Tx.Rollback()

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 )
 
-// View creates a view, replaces it, and records it once. Its grants are kept. Objects of users do not change.
+// View creates a view, replaces it, and records it once. The view keeps its grants. Objects of users do not change.
 func TestView(t *testing.T) {
 	server := pgtest.Shared(t)
 	d, err := Open(t.Context(), Options{URL: server.URL(), Schema: "Kit"})

@@ -35,8 +35,8 @@ func (t *transaction) View(ctx context.Context, v sqlmerge.View) error {
 	return t.run(ctx, "DROP VIEW "+place+"; "+create+"; "+strings.Join(grants, "; "))
 }
 
-// invokerVersion is the first version of the server in which a view can use the rights of the querying role, in the
-// form of server_version_num.
+// invokerVersion is the first version of the server in which a view can use the rights of the querying role. The number
+// has the format of the server's parameter server_version_num.
 const invokerVersion = 150000
 
 // createView returns the statement that creates a view. A new view reads tables with the rights of the querying role,
@@ -59,7 +59,7 @@ func (t *transaction) createView(ctx context.Context, v sqlmerge.View) (string, 
 	return create, nil
 }
 
-// view is a view with all its properties. A user or penstock has created it.
+// view holds the properties of a view that a user or penstock has created.
 type view struct {
 	oid        string
 	name       string // quoted, with the schema

@@ -8,13 +8,13 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// writerLimit limits how many transactions that write have a connection of a server at the same time. See [server] for
-// the reason.
+// writerLimit limits the transactions that write: only a limited number of them have a connection of the server at the
+// same time. See [server] for the reason.
 //
-// A pass that does not fit into memory keeps its transaction at one destination while it waits for a place at the next
-// one. If both destinations use the same server, such passes could wait for each other. So a pass takes the places for
-// all its destinations of the server together, before its first transaction. Its other transactions use these places
-// without waiting. The places are given back when none of the transactions is open.
+// A pass that does not fit into memory has transactions at several destinations at the same time. If these destinations
+// use the same server, and each transaction waited for a place of its own, such passes could wait for each other. So a
+// pass takes the places for all its destinations of the server together, before its first transaction. Its other
+// transactions use these places without waiting. The places are given back when none of the transactions is open.
 type writerLimit struct {
 	free *semaphore.Weighted
 
@@ -23,8 +23,8 @@ type writerLimit struct {
 }
 
 // passID identifies a pass at all destinations of a server. The field source is needed because one run may read the
-// same stream of several sources. It comes from [load.Pass] and not from the key: if only one source uses a
-// destination, the keys have no source.
+// same stream of several sources. The value of this field comes from [load.Pass] and not from the [state.Key]: if only
+// one source uses a destination, the keys have no source.
 type passID struct{ pipeline, source, stream, run string }
 
 // passPlaces are the places that one pass has taken.

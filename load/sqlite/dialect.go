@@ -124,7 +124,7 @@ func (dialect) Cast(expr string, from, to arrow.DataType) string {
 		return "NULL"
 	case *arrow.ListType: // the stored text is JSON
 		if !isJSON && to.ID() != arrow.LIST {
-			return "NULL" // a column of lists gets such a type only if all its lists are empty
+			return "NULL" // a column of lists is widened to a type other than a list or JSON only if all its lists are empty
 		}
 		return expr
 	case *arrow.BooleanType:

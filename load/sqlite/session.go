@@ -18,7 +18,7 @@ type session struct {
 	b    *backend
 	conn *sql.Conn
 
-	known map[string]*sqlmerge.Object // objects as first read, before this transaction changed tables
+	known map[string]*sqlmerge.Object // the objects before this transaction changed tables; nil: not read yet
 }
 
 // Exec implements [sqlmerge.Session].

@@ -121,7 +121,8 @@ func connect(path string, timeout string, readOnly bool) (*sql.DB, error) {
 	return state.ConnectSQLite(path, more)
 }
 
-// Exists implements [sqlmerge.Backend]. It also returns true if this is unknown, so that SQLite reports the error.
+// Exists implements [sqlmerge.Backend]. If it cannot find out whether the file exists, it returns true, so that SQLite
+// reports the error.
 func (b *backend) Exists() bool {
 	_, err := os.Stat(b.o.Path)
 	return !errors.Is(err, fs.ErrNotExist)
@@ -244,7 +245,7 @@ func locked(err error) bool {
 
 // classify marks errors of a full disk so that callers can recognize them.
 func classify(err error) error {
-	// SQLITE_IOERR_SHMSIZE: there is no room for the file that processes share while the file is open.
+	// SQLite returns SQLITE_IOERR_SHMSIZE if the disk has no room for the -shm file beside the database.
 	if e, ok := errors.AsType[*sqlite.Error](err); ok && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE) {
 		return fmt.Errorf("the disk is full: %w: %w", syscall.ENOSPC, err)
 	}

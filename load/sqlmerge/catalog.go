@@ -28,8 +28,8 @@ type catalog struct {
 
 	changes  []load.Change    // recorded changes of the families in replayed
 	replayed map[string]bool  // families whose recorded changes were read, by the name of the root table
-	makers   map[string]maker // by name of a table: the last run that created the table
-	stale    bool             // changes were added after the fields made and views were computed
+	makers   map[string]maker // the last run that created a table, by the name of the table
+	stale    bool             // the maps `made` and `views` must be computed again, because changes were added
 	made     map[string]schemas.Table
 	views    map[string]bool // names of the views that penstock made
 	stamp    time.Time       // time of the last changes that this transaction has recorded
@@ -54,7 +54,7 @@ func (c *catalog) reset() {
 	c.live, c.replayed, c.looked, c.changes, c.made, c.makers = map[string]*Object{}, map[string]bool{}, nil, nil, nil, map[string]maker{}
 }
 
-// viewSuffix is the end of the names of the views of current rows.
+// viewSuffix is the suffix of the name of a view that shows a table's current rows.
 const viewSuffix = "_current"
 
 // look finds out which objects of the named tables' families exist.
@@ -205,8 +205,8 @@ func (c *catalog) userColumns(t schemas.Table) []string {
 	return out
 }
 
-// checkNames returns an error if a column that the plan adds needs the name of a column that penstock did not make.
-// Invariant 16
+// checkNames returns an error if the plan adds a column, and the table has a column of this name that penstock did not
+// make. Invariant 16
 func (c *catalog) checkNames(p load.Plan) error {
 	return load.CheckNewColumns(p, func(column string) string {
 		for name := range c.live[p.Table.Name].Types {
@@ -338,7 +338,7 @@ func (c *catalog) altered(p load.Plan) {
 	c.live[p.Table.Name] = &o
 }
 
-// findObject returns the object of that name.
+// findObject returns the object with the given name.
 func (c *catalog) findObject(name string) *Object {
 	for n, o := range c.live {
 		if c.traits.sameName(n, name) {

@@ -18,7 +18,7 @@ type maker struct {
 	at  time.Time
 }
 
-// asCreated reports whether the named table is one of penstock's own, and has exactly the columns it was created with.
+// asCreated reports whether the named table is one of penstock's own tables, and has the columns that it should have.
 // A [Pooled] backend creates these tables itself, and records no changes for them.
 func (c *catalog) asCreated(name string) bool {
 	o := c.live[name]

@@ -77,7 +77,7 @@ type Traits struct {
 	ExactNames bool   // names of tables and columns that differ only in case are different
 	InnerFirst bool   // an inner join with a large table costs less than an outer join
 	Bytewise   string // written after a text, to compare it by its bytes; "": the database always does so
-	JSON       string // type of the JSON columns of penstock's own tables, if a text must be cast to it
+	JSON       string // type of JSON columns in penstock's own tables; "": a text needs no cast to be stored there
 
 	// ViewsBlock says that users cannot change a column by hand while a view reads it. A user may drop the view for
 	// such a change. So a missing view is created again when the table changes.
@@ -118,12 +118,12 @@ type Reader interface {
 	Objects(ctx context.Context, names []string) (map[string]*Object, error)
 }
 
-// Pooled is a [Backend] that runs several transactions at the same time, each on any of its connections. So temporary
-// tables are dropped when their transaction ends. The backend creates [load.OwnTables] before the first transaction.
-// The sessions of the backend implement [PooledSession].
+// Pooled is a [Backend] with several connections, which runs several transactions at the same time. A transaction may
+// get any of the connections, so its temporary tables are dropped when it ends. The backend creates [load.OwnTables]
+// before the first transaction. The sessions of the backend implement [PooledSession].
 type Pooled interface {
-	// Discard is called when no transaction needs the given table any more. [PooledSession].Keep has made that table. The
-	// backend drops it later.
+	// Discard is called with a table that [PooledSession].Keep has made, when no transaction needs the table any more.
+	// The backend drops the table later.
 	Discard(table string)
 }
 
@@ -173,7 +173,7 @@ type PooledSession interface {
 	Lock(ctx context.Context, names ...string) (leave func(release bool) error, err error)
 
 	// Keep copies a temporary table with the columns k0, k1… for later transactions of the stream, and returns the name
-	// of the copy. Prepare is called before many rows are joined with such a table.
+	// of the copy. The caller calls Prepare before it joins many rows with such a copy.
 	Keep(ctx context.Context, table string, columns int) (kept string, err error)
 	Prepare(ctx context.Context, table string) error
 }
@@ -183,8 +183,9 @@ type Keyed interface {
 	// Try calls f. If f fails because a row with the same key exists, Try undoes the work of f and returns false.
 	Try(ctx context.Context, f func() error) (bool, error)
 
-	// Upsert inserts staged rows, in place of rows with the same key. If several staged rows have the same key, the last
-	// one stays. The last argument is the number of rows that must be written; a negative number means any.
+	// Upsert inserts staged rows. They replace the table's rows with the same key. If several staged rows have the same
+	// key, Upsert writes the last of them. It returns an error if the number of written rows is not the argument rows,
+	// unless that argument is negative.
 	Upsert(ctx context.Context, i Insertion, rows int64) error
 }
 
@@ -199,7 +200,7 @@ type Object struct {
 	Types    map[string]string // by column, as [Dialect].Type writes them
 	Required []string          // columns that are NOT NULL and have no default
 	Computed []string          // columns whose values the database computes
-	Unique   []string          // unique keys over all rows, as [load.KeyName] writes them, if [Traits].PrimaryKeys
+	Unique   []string          // unique keys over all rows, as [load.KeyName] writes them; only if [Traits].PrimaryKeys is true
 	Unsafe   []string          // reasons why it is unsafe to write to the table; only a [Session] finds them
 	Hidden   bool              // the rows cannot be read; a statement that reads them fails
 }
@@ -219,9 +220,9 @@ type Insertion struct {
 	Table  schemas.Table
 	Staged *load.Staged
 
-	// Chosen is a query for the ordinals o of the rows to append, or "" for all rows. In mode History, the value of
-	// [schemas.ColValidFrom] comes from the query's column f if Valid is set, and otherwise from the row's
-	// [schemas.ColSyncedAt].
+	// Chosen is a query. Its column o has the ordinals of the rows to append. If Chosen is "", all rows are appended. In
+	// mode History, the value of [schemas.ColValidFrom] comes from the query's column f if Valid is true, and otherwise
+	// from the row's [schemas.ColSyncedAt].
 	Chosen string
 	Valid  bool
 }

@@ -34,9 +34,9 @@ func (all targets) rootOf(name string) *target {
 	return nil
 }
 
-// links returns a query whose column l has the links of the given parent records. It also returns an expression for the
-// link of a row t of the child table c. The last argument is a FROM item for the parent records, with the key columns
-// k0, k1…. The query also has the columns in extra.
+// links returns a query whose column l has the links of the given parent records. It also returns an SQL expression for
+// the link in a row of the child table c; in SQL, this row is called t. The last argument is a FROM item for the parent
+// records, with the key columns k0, k1…. The query also has the columns in extra.
 //
 // A link is the value by which a child row refers to its record. If the key is one column, the link is the key itself.
 // Otherwise it is the JSON array of the key's values. If a type of the key was widened, older links keep the format of
@@ -60,8 +60,8 @@ func (t *target) links(c *target, extra, records string) (query, link string) {
 	return fmt.Sprintf("SELECT %s END AS l%s FROM (%s) AS v, %s", cases, extra, strings.TrimPrefix(numbers, " UNION ALL "), records), link
 }
 
-// linkForms returns expressions for the JSON array of the key k0, k1…, one for each combination of the forms that the
-// key's values may have.
+// linkForms returns expressions for the JSON array of the key k0, k1…. Child rows may have each value of the key in
+// several spellings; see [Dialect].Spellings. There is one expression for each combination of these spellings.
 func linkForms(t *target) []string {
 	links := []string{"'['"}
 	for i, k := range t.Key {
@@ -83,8 +83,9 @@ func linkForms(t *target) []string {
 	return links
 }
 
-// FindColumns returns the columns of the index with which a merge finds rows: the key, the record that child rows
-// belong to, or the hash. It returns none if a table needs no index.
+// FindColumns returns the columns of the index with which a merge finds rows. In a child table, this is the column that
+// links a row to its record. In other tables, it is the key, or the hash if there is no key. In a shared table, the
+// source is the first column. If a table needs no index, FindColumns returns no columns.
 func FindColumns(t schemas.Table) []string {
 	columns := load.FullKey(t)
 	switch {

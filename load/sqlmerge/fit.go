@@ -115,7 +115,7 @@ func (f *fitting) carryOut(p load.Plan) error {
 		return nil
 	}
 	if !p.ChangesShape() && f.sql.changed[p.Table.Name] {
-		return nil // rows were changed, so DuckDB would refuse this; the next pass writes the description
+		return nil // DuckDB would refuse to alter a table whose rows were changed; the next pass writes the description
 	}
 	a := Alteration{Plan: p, Stream: f.stream, Changed: f.sql.changed[p.Table.Name]}
 	if err := f.sql.Alter(f.sql.ctx, a); err != nil {
@@ -173,9 +173,10 @@ func (f *fitting) repairFamily(t *target) error {
 	return nil
 }
 
-// clearHashes clears the hashes of records, so that the next pass writes these records again. The hash of a record is
-// cleared if the record has a row in the named table that meets the condition in where. If the condition is "", every
-// row meets it. In History, only current rows are compared with arriving rows, so only their hashes are cleared.
+// clearHashes clears the hashes of records, so that the next pass writes these records again. It clears the hash of a
+// record if one of the record's rows in the named table meets the condition in the parameter where. If the condition is
+// "", every row meets it. In History, only current rows are compared with arriving rows, so only their hashes are
+// cleared.
 func (f *fitting) clearHashes(table, where string) error {
 	t := f.tables.rootOf(table)
 	if t == nil || !t.has(schemas.ColHash) {

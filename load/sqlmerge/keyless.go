@@ -99,8 +99,8 @@ func (m *merge) sweepKeyless(t *target, s load.Sweep) error {
 	return nil
 }
 
-// The constant surplus names a temporary table. If some of the rows with a hash are surplus, the table has all rows
-// with this hash; see rankedSQL.
+// The constant surplus names a temporary table. For each hash with surplus rows, the temporary table has all rows with
+// this hash, including the rows that stay; see rankedSQL.
 const surplus = "_penstock_surplus"
 
 // trim deletes the surplus rows of t, or ends them in History. The rows that stay keep the values of users' own
@@ -173,9 +173,9 @@ func trimByCopy(t *target, names []string) []string {
 	}
 }
 
-// rankedSQL returns a query. If some of the rows with a hash are surplus, the query returns all rows with this hash.
-// Its columns c0, c1… are the given values of the row, h is the hash, n is the number of rows with this hash that stay,
-// and i numbers all rows with this hash. A row is surplus if i is greater than n.
+// rankedSQL returns a query for the rows of each hash with surplus rows, including the rows that stay. The query has
+// these columns: c0, c1… are the row's values of the given SQL expressions, h is the row's hash, n is the number of
+// rows with this hash that stay, and i numbers all rows with this hash. A row is surplus if i is greater than n.
 //
 // A child row refers to its record by a link, which consists of the record's hash and its number in the pass. So two
 // equal records from different passes may have the same link, and each of their child rows then exists twice. The

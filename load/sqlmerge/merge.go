@@ -20,7 +20,7 @@ type merge struct {
 	whole  bool // this process has made all transactions of the pass
 }
 
-// lastTime returns the latest [schemas.ColSyncedAt] of the stored rows, over all tables that get rows.
+// lastTime returns the latest [schemas.ColSyncedAt] in the tables that get rows.
 func (m *merge) lastTime(pending []*load.Staged) (last time.Time, err error) {
 	for _, p := range pending {
 		t := m.tables[p.Name]
@@ -61,7 +61,8 @@ func (m *merge) rows(pending []*load.Staged) error {
 	return nil
 }
 
-// internal writes the staged rows to one of penstock's own tables. A staged row replaces the stored row with its key.
+// internal writes the staged rows to one of penstock's own tables. A staged row replaces the stored row that has the
+// same key.
 func (m *merge) internal(t *target) error {
 	all := Insertion{Table: t.Table, Staged: t.staged}
 	switch {
@@ -141,9 +142,9 @@ func (m *merge) keyed(t *target) error {
 	return m.compareAndWrite(t, compared)
 }
 
-// insertUncompared appends the rows to a table with a primary key, without comparing them, if the table probably has
-// none of these records. If no row violates the primary key, all rows are new. Otherwise insertUncompared undoes the
-// insertion. It reports whether the rows were inserted.
+// insertUncompared is for a table with a primary key that probably has no rows of the arriving records. It appends the
+// staged rows without comparing them with the table. If no row violates the primary key, all rows are new. Otherwise
+// insertUncompared undoes the insertion. It reports whether the rows were inserted.
 func (m *merge) insertUncompared(t *target) (bool, error) {
 	if err := m.seen.track(m.sql, t); err != nil {
 		return false, err
@@ -171,8 +172,9 @@ func (m *merge) insertUncompared(t *target) (bool, error) {
 	return done, nil
 }
 
-// compareAndWrite compares staged rows with the table, and writes what is new or changed. The second argument has all
-// staged rows, or the keys and hashes of some of them. The other staged rows are known to be unchanged.
+// compareAndWrite compares staged rows with the table, and writes what is new or changed. The argument
+// compared has all staged rows, or only the keys and hashes of some staged rows. In the second case, the other staged
+// rows are known to be unchanged.
 func (m *merge) compareAndWrite(t *target, compared *load.Staged) error {
 	again, carried := m.seen.again(t)
 	err := m.sql.Stage(m.sql.ctx, compared, t.Columns, stagedColumns(t), func(from string) error {
@@ -255,8 +257,8 @@ func (m *merge) replaceInPlace(t *target, n counts) error {
 	return m.insertChildren(t, t.chosen(n))
 }
 
-// supersede deletes the previous rows of records that are replaced in place. In History, it ends each version that is
-// followed by a new one. Their child rows are treated in the same way.
+// supersede deletes the previous rows of records that are replaced in place, and the child rows of these records. In
+// History, it ends each version that is followed by a new version, and ends the child rows of that version.
 func (m *merge) supersede(t *target, n counts) error {
 	if err := m.sql.step("delete"); err != nil {
 		return err

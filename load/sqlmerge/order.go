@@ -13,7 +13,7 @@ import (
 )
 
 // order describes the keys that a pass has read. It can be used if the table has a primary key of one integer column,
-// and the keys have only increased or only decreased. That is so for lists that are paged by key.
+// and the keys have only increased or only decreased. In a list that is paged by key, the keys arrive in such an order.
 //
 // Then no key can occur twice, and penstock can read the rows of the table in the order in which the records arrive.
 // It need not send unchanged rows to the database. And it remembers a range of keys instead of each key.
@@ -35,11 +35,11 @@ type order struct {
 // Invariant 6
 const maxExcept = 1 << 14
 
-// maxBeside returns how many rows of the table may be read in order, if the given number of rows arrives. If the table
-// has more rows in the range, it is cheaper to look up each arriving row.
+// maxBeside returns the greatest number of stored rows that are worth reading in order, for the given number of
+// arriving rows. If the table has more rows in the range, it is cheaper to look up each arriving row.
 func maxBeside(rows int64) int64 { return 2*rows + 1000 }
 
-// The function ordered() reports whether the table has a key that can be in order.
+// The function ordered() reports whether the table has a key for which [order] can be used.
 func ordered(t *target) bool {
 	return OneRowPerKey(t.Table) && len(t.Key) == 1 && schemas.SameType(load.TypeOf(t.Columns, t.Key[0]), schemas.Int64)
 }
@@ -69,9 +69,9 @@ func column(b arrow.RecordBatch, name string) arrow.Array {
 	return b.Column(b.Schema().FieldIndices(name)[0])
 }
 
-// storedSQL returns a query for the keys and hashes of stored rows, in the order of the key. The caller compares them with
-// the arriving rows. The parameter arriving is the first arriving key. The result begin is the first key of
-// the range that the caller has compared after this query.
+// storedSQL returns a query for the keys and hashes of stored rows, in the order of the key. The caller runs the query
+// and compares the stored rows with the arriving rows. The range of compared keys then begins with the second result.
+// The parameter arriving is the first arriving key.
 func (o *order) storedSQL(t *target, arriving int64) (query string, begin int64) {
 	begin, start, from, to, turn := arriving, arriving, ">", "<=", ""
 	if o.direction < 0 {

@@ -62,7 +62,7 @@ func (c *catalog) owner(table string) (*load.Owner, error) {
 	return load.ParseOwner(last.To)
 }
 
-// claimed is a claim that was checked, and the stream's position after the commit that checked it.
+// claimed holds a claim that a transaction has checked, and the stream's position after the commit of that transaction.
 type claimed struct {
 	claim load.Claim
 	at    position
@@ -75,7 +75,7 @@ type ownership struct {
 	now, was *load.Owner
 }
 
-// claim checks that the stream k may write its table. // Invariant 13
+// claim returns an error if the stream k must not write to its table. // Invariant 13
 func (c *catalog) claim(ctx context.Context, s Session, k state.Key, from state.Cursor) (o ownership, err error) {
 	if o, err = c.checkOwner(ctx, k, from); err != nil || o.now == nil {
 		return o, err

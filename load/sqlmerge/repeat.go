@@ -189,7 +189,7 @@ func (x *repeatable) catchUp(ctx context.Context) error {
 			keys.Release()
 		}
 		if !x.late && !same(*s.outcome, out) {
-			return errors.New("the transaction was repeated, and had a different outcome: another session has changed the table")
+			return errors.New("the transaction was repeated, and its outcome differed from the first attempt: another session has changed the table")
 		}
 	}
 	return nil

@@ -12,7 +12,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// rowLog writes to [load.RowChanges] which rows a pass inserts, changes and deletes. If it is nil, it writes nothing.
+// rowLog writes a row to [load.RowChanges] for each row that a pass inserts, changes or deletes. A nil rowLog writes
+// nothing.
 type rowLog struct {
 	sql *statements
 	key state.Key
@@ -40,8 +41,8 @@ func (l *rowLog) add(t *target, c change) error {
 	return nil
 }
 
-// The method deleted() logs rows that are about to be deleted. The expressions for the key and the previous row refer
-// to the rows in the FROM clause.
+// The method deleted() logs rows that are about to be deleted. The parameter from is a FROM clause. The parameters key
+// and before are expressions over the rows of this clause: the key, and the row as it was before.
 func (l *rowLog) deleted(t *target, key, before, from string) error {
 	if l == nil {
 		return nil
@@ -82,8 +83,8 @@ func (l *rowLog) written(t *target, n counts) error {
 	})
 }
 
-// The method staged() returns the staged rows of the records that get a new row. If these are more than a small part of
-// the staged rows, it returns all staged rows. The caller releases the result.
+// The method staged() returns the staged rows of the records that get a new row. If many of the staged rows belong to
+// such records, it returns all staged rows. The caller releases the result.
 func (l *rowLog) staged(t *target, n counts) (*load.Staged, error) {
 	few := n.written() <= max(4, t.staged.Rows/16)
 	chosen := map[int64]bool{}

@@ -19,7 +19,7 @@ import (
 // carried keys. Rows that the pass has written need no entry, because their run column has the id of the pass.
 type seen struct {
 	order   order
-	carried *carried        // nil: there is no such table yet
+	carried *carried        // nil: there is no table of carried keys yet
 	lost    bool            // some carried keys are lost, for example because another pass began
 	fresh   map[string]bool // for each table, whether the rows that arrived last were all new
 	tables  *atomic.Int64   // number of the last table of carried keys
@@ -67,8 +67,9 @@ func (s *seen) keep(ctx context.Context, session Session, last bool) error {
 	return err
 }
 
-// The method again() returns the condition that the pass has already written a record s, or found it unchanged. The
-// column lr is the run of the record's stored row. The second result is a join that the condition needs.
+// The method again() returns an SQL condition on a row s of the status table: the pass has already written this record,
+// or has found it unchanged. In the condition, lr is the column with the run of the record's stored row. The second
+// result is a join that the condition needs.
 func (s *seen) again(t *target) (condition, carried string) {
 	condition = "coalesce(lr >= " + t.in.Literal(t.in.run) + ", 1 = 0)"
 	if s.carried == nil {

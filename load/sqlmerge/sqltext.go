@@ -38,7 +38,7 @@ func concat(parts []string) string {
 	return "(" + concat(parts[:half]) + " || " + concat(parts[half:]) + ")"
 }
 
-// keyColumns returns the names of the key columns k0, k1… of a temporary table, each after the prefix.
+// keyColumns returns the names of the key columns k0, k1… of a temporary table. Each name begins with the prefix.
 func keyColumns(prefix string, key []string) []string {
 	out := make([]string, len(key))
 	for i := range key {
@@ -66,8 +66,8 @@ func on(alias string, key []string) string {
 	return strings.Join(and, " AND ")
 }
 
-// The function equal() returns the condition that rows of a and b have the same key. Both tables have the key columns
-// k0, k1….
+// The function equal() returns the condition that a row of one table and a row of another table have the same key. The
+// parameters a and b are the aliases of the two tables, which both have the key columns k0, k1….
 func equal(a, b string, key []string) string {
 	and := make([]string, len(key))
 	for i := range key {
@@ -138,8 +138,8 @@ func KeyText(d Dialect, expr string, from arrow.DataType) string {
 }
 
 // Spellings returns expressions for the forms that a key's value may have in links. A text that looks like a number or
-// a boolean may have been a number or a boolean before its column was widened. The last argument is the condition that
-// the text expr looks like a number or a boolean.
+// a boolean may have been a number or a boolean before its column was widened. The last argument is an SQL condition:
+// the text looks like a number or a boolean.
 func Spellings(d Dialect, expr string, t arrow.DataType, bare string) []string {
 	text := KeyText(d, expr, t)
 	if !schemas.SameType(t, schemas.Text) {
@@ -182,7 +182,7 @@ func rowsSQL(d Dialect, t schemas.Table, source string) string {
 	return d.Place(t.Name) + " AS t WHERE t." + schemas.ColSource + " = " + d.Literal(source)
 }
 
-// ScalarType returns the type whose values are stored in columns of the type sql. It returns false for JSON and lists.
+// ScalarType returns the Arrow type for the SQL type of a column. It returns false for JSON and lists.
 // The last argument is the format of a decimal type, such as NUMERIC(%d,%d), for the precision and the scale.
 func ScalarType(d Dialect, sql, decimal string) (arrow.DataType, bool) {
 	for _, t := range []arrow.DataType{schemas.Bool, schemas.Int64, schemas.Float64, schemas.Date, schemas.Timestamp, schemas.Text} {

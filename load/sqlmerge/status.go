@@ -27,7 +27,7 @@ const isWritten = "st < " + isUnchanged
 type counts struct {
 	fresh, changed, next int64
 	unchanged            int64 // records that have not changed, counted only when this pass finds them for the first time
-	shifted              int64 // new versions that do not begin at their synced_at
+	shifted              int64 // new versions whose valid_from differs from their synced_at
 }
 
 // The method written() returns the number of records that get a new row.
@@ -116,14 +116,14 @@ func versionColumns(t *target) (stored, st, revived, begin string) {
 	return stored, st, "coalesce(NOT lc, false)", begin
 }
 
-// storedSQL returns a FROM item that joins each record (alias s) with its stored row, and a WITH clause that the item
-// needs, or "". The parameter records is a query for the records. Its columns k0, k1… are the key, and its column o is
-// the ordinal. The parameter columns lists columns of the stored row (alias t), such as ", t.name AS n". The item has
-// these columns, and the column lk with the first column of the stored row's key. If a record has no stored row, lk is
-// null. If a record has several stored rows, the join takes the last one.
+// storedSQL returns a FROM item that joins each record (alias s) with its stored row. The first result is a WITH clause
+// that this item needs, or "". The parameter records is a query for the records. Its columns k0, k1… are the key, and
+// its column o is the ordinal. The parameter columns lists columns of the stored row (alias t), such as
+// ", t.name AS n". The item has these columns, and the column lk with the first column of the stored row's key. If a
+// record has no stored row, lk is null. If a record has several stored rows, the join takes the last of them.
 //
 // With an outer join, most databases read only those rows of a large table that they need. DuckDB would materialize the
-// hashes of the whole table. There, an inner join before the outer join saves a third of the work.
+// hashes of the whole table. In DuckDB, an inner join before the outer join saves a third of the work.
 func storedSQL(t *target, records, columns string) (with, item string) {
 	match := t.place() + " AS t ON " + on("s", t.Key) + t.own("t.")
 	columns = "t." + Ident(t.Key[0]) + " AS lk" + columns

@@ -16,9 +16,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Store is a destination in an SQL database. Its methods are safe for concurrent use. Unless the backend is [Pooled],
-// only one transaction at a time can be between its first Apply and its end. The first Apply of every other transaction
-// waits.
+// Store is a destination in an SQL database. Its methods are safe for concurrent use. If the backend is not [Pooled],
+// transactions exclude each other: the first Apply of a transaction waits until no other transaction is between its
+// first Apply and its end.
 type Store struct {
 	b      Backend
 	pooled Pooled       // nil: transactions exclude each other

@@ -20,8 +20,8 @@ import (
 
 // Digester is a [Pooled] backend that computes digests of rows.
 type Digester interface {
-	// Length returns an expression for the number of characters of a text, as text. Text returns an expression that
-	// converts the value of a key, which is an integer or a text, to text.
+	// Length returns an expression for the number of characters of a text. The expression has the SQL type of texts. Text
+	// returns an expression that converts the value of a key, which is an integer or a text, to a text.
 	Length(text string) string
 	Text(expr string) string
 
@@ -66,8 +66,8 @@ func (d *Store) Survey(ctx context.Context, streams []load.Surveyed, own []load.
 	return nil
 }
 
-// expect forgets the last survey of the pipeline and the source, and marks the streams that are surveyed now. A
-// transaction of this process that ends during the survey removes the mark of its stream.
+// expect forgets the last survey of the pipeline and the source, and adds an empty entry to d.surveyed for each stream
+// that is surveyed now. If a transaction of this process ends during the survey, it removes the entry of its stream.
 func (d *Store) expect(streams []load.Surveyed) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -147,8 +147,8 @@ func positionsOf(ctx context.Context, c *catalog, k state.Key) (map[string]posit
 	return all, readPositions(ctx, c.d, c.r, whereSource(c.d, k), func(stream string, p position) { all[stream] = p })
 }
 
-// digests adds to each stream whether its root table is empty, and the digest of its rows. It uses one statement for
-// all streams.
+// digests finds out for each stream whether its root table is empty, and the digest of its rows. It adds both to the
+// results in the map found. It uses one statement for all streams.
 func (d *Store) digests(ctx context.Context, r Reader, c *catalog, streams []load.Surveyed, found map[state.Key]surveyed) error {
 	var parts []string
 	for i, s := range streams {
@@ -178,9 +178,9 @@ func (d *Store) digests(ctx context.Context, r Reader, c *catalog, streams []loa
 	})
 }
 
-// digestSQL returns a query with five columns: the number i, whether the table has a row, the number of its current
-// rows, their digest, and the number of current rows without a hash. The last three columns are null if the table
-// cannot have a digest.
+// digestSQL returns a query for one table. The query has five columns: the value of the parameter i, whether the table
+// has a row, the number of its current rows, the digest of these rows, and the number of current rows without a hash.
+// The last three columns are null if the table cannot have a digest.
 func (d *Store) digestSQL(i int, c *catalog, source string, t schemas.Table) string {
 	from := rowsSQL(d.b, t, source)
 	some := fmt.Sprintf("%d, (SELECT count(*) FROM (SELECT 1 FROM %s LIMIT 1) AS t)", i, from)
@@ -198,8 +198,8 @@ func (d *Store) digestSQL(i int, c *catalog, source string, t schemas.Table) str
 		some, by.Digest("t.x"), countIf("t.h = ''"), row, hash, hash, from, in.current("t."), load.MostDigested+1)
 }
 
-// The type kept collects rows of one table that a survey keeps. In the result of the query, all values are texts,
-// because the tables have columns of different types.
+// The type kept holds the rows of one table that a survey has read. One query reads several tables whose columns have
+// different types, so it returns all values as texts.
 type kept struct {
 	key     state.Key
 	table   string
@@ -252,8 +252,8 @@ func keep(ctx context.Context, r Reader, parts []string, all []*kept) error {
 	})
 }
 
-// textsSQL returns the beginning of a query, up to the word FROM. The query selects the number i and the columns as
-// texts. Nulls follow, so that the query has the given number of columns.
+// textsSQL returns the beginning of a query, up to the word FROM. The query selects the value of the parameter i, then
+// the columns as texts. If there are fewer columns than the parameter width says, nulls fill the rest.
 func textsSQL(b Backend, i, width int, columns *arrow.Schema) string {
 	values := []string{fmt.Sprint(i)}
 	for _, f := range columns.Fields() {

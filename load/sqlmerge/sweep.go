@@ -68,7 +68,8 @@ func (m *merge) sweepKeyed(t *target, s load.Sweep) error {
 }
 
 // findMissing counts the current rows and the missing rows. A current row is missing if the pass has neither written it
-// nor found it unchanged. If rows are missing, findMissing reads the table again and stores their keys.
+// nor found it unchanged. If rows are missing, findMissing reads the table again and stores the keys of
+// the missing rows.
 func (m *merge) findMissing(t *target) error {
 	from, unseen, err := m.seen.unseen(m.sql, t)
 	if err != nil {

@@ -34,8 +34,8 @@ func (in *scope) ownTable(t schemas.Table) schemas.Table {
 // at, or the start of the row if that is later.
 func (in *scope) until(at string) string { return in.Greatest(at, "t."+schemas.ColValidFrom) }
 
-// target is a table of the destination that fits the staged rows. Its methods return SQL. They put the prefix, such as
-// "t.", before the names of columns.
+// target is a table of the destination. Its columns fit the staged rows. The methods of a target return SQL. They put
+// the parameter prefix, such as "t.", before the names of columns.
 type target struct {
 	schemas.Table
 	in          *scope
@@ -98,7 +98,7 @@ func (t *target) written(prefix string) string {
 func (t *target) untouched() string { return t.current("t.") + " AND NOT " + t.written("t.") }
 
 // The method replaced() returns " AND" and the condition that a row of the table, or of its root table, belongs to a
-// version that is replaced in place. It returns "" if this holds for all rows of the record.
+// version that is replaced in place. It returns "" if the record's rows always belong to such a version.
 func (t *target) replaced(prefix string) string {
 	if t.Mode == schemas.Append {
 		return t.own(prefix) + " AND " + t.written(prefix)
@@ -128,8 +128,8 @@ func (t *target) keyIn(records string) string {
 	return fmt.Sprintf("(%s) IN (SELECT %s FROM %s)", strings.Join(key, ", "), strings.Join(keyColumns("", t.Key), ", "), records)
 }
 
-// deletion returns the beginning of the statement that deletes rows t in the way that the table's mode requires. It
-// ends with WHERE, so the caller adds the condition.
+// deletion returns the beginning of the statement that deletes rows in the way that the table's mode requires. In the
+// statement, t is a row of the table. The beginning ends with WHERE, and the caller adds the condition.
 func (t *target) deletion() string {
 	at := t.in.Timestamp(t.in.when)
 	switch t.Mode {
