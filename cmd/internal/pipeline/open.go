@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// open reads the stored position of k. If the last pass was interrupted, the next pass usually continues there. A full
-// reading, and a pass that is one transaction, always start at the beginning.
+// open reads the position that the destination stores for the stream. If the last pass was interrupted, the next pass
+// usually continues there. A full reading always starts at the beginning, and so does a pass that is one transaction.
 func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.dest.Destination == nil {
 		return nil
@@ -55,7 +55,7 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	if k.report.Backfill == "" && k.owes() {
 		k.allParents = true
 		if !pos.MidPass() {
-			pos.Source = "" // the whole list must be read: the event may concern records that an incremental pass leaves out
+			pos.Source = "" // read the whole list: an incremental pass may leave out the records of the webhook events
 		}
 	}
 	if !pos.MidPass() {
@@ -79,8 +79,8 @@ func (k *destinationRun) open(ctx context.Context, st *streamRun) error {
 	return err
 }
 
-// children reports whether the destination has loaded a child stream. If it has, a proven pass over the parents is
-// worth more requests, because rows of child streams may be deleted only if the list of parents is proven.
+// children reports whether the destination has loaded a child stream. If it has, the run may send more requests to
+// prove the list of parents, because rows of child streams may be deleted only if that list is proven.
 func (k *destinationRun) children(ctx context.Context, r *run) (bool, error) {
 	for _, s := range r.Streams {
 		if s.Parent != k.key.Stream {
@@ -118,8 +118,8 @@ func (k *destinationRun) inPlace(ctx context.Context, st *streamRun) (bool, erro
 
 var errForgotten = errors.New("a row must be written again")
 
-// hasForgottenRows reports whether rows lost their original values when a column was widened. Such rows must be read
-// again, and an incremental pass may leave them out. // Invariant 11
+// hasForgottenRows reports whether rows lost their original values when a column was widened. A whole pass must read
+// these rows again, because an incremental pass may leave them out. // Invariant 11
 func (k *destinationRun) hasForgottenRows(ctx context.Context, st *streamRun) (bool, error) {
 	if s, ok := k.dest.Destination.(*surveyedDestination); ok {
 		if found, ok := s.surveyOf(k.key); ok && found.Digest != "" && s.of[st.stream.Table.Name] == k.key {

@@ -14,9 +14,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// writeOlder merges some rows of the group before the others: the rows of records that were changed before the edge.
-// The edge is the time up to which earlier passes have read all changes. The destination counts how many of these rows
-// are new or changed. Each such row is a change that incremental passes have missed. The other rows stay in k.held.
+// writeOlder merges those rows of the group whose records were changed before the edge. The edge is the time up to
+// which earlier passes have read all changes. The destination counts how many of the merged rows are new or changed.
+// Each of them is a change that incremental passes have missed. The other rows of the group stay in k.held.
 func (k *destinationRun) writeOlder(ctx context.Context, g *group) error {
 	if !slices.Contains(g.older.flags, true) {
 		return nil
@@ -48,8 +48,8 @@ func refutationNote(r cursor.Refutation, s schemas.Stream) string {
 	return "every pass reads the whole list because incremental passes miss changes: " + r.Why
 }
 
-// stillRefuted returns r if incremental passes over s still request changes in the same way as when r was found.
-// Otherwise it returns an empty Refutation.
+// stillRefuted returns r if r is about the field and the parameter by which incremental passes over s request changes.
+// If the configuration of these has changed since r was found, stillRefuted returns an empty Refutation.
 func stillRefuted(r cursor.Refutation, s schemas.Stream) cursor.Refutation {
 	if r.Of != "" && s.Incremental.Set() && r.Of != requestsBy(s) {
 		return cursor.Refutation{}
@@ -65,8 +65,8 @@ func requestsBy(s schemas.Stream) string {
 	return strings.TrimSpace(i.Field + " " + i.Param)
 }
 
-// refute gives up incremental reading in two cases: the pass found a change that incremental passes miss, or the list
-// is not in the order that they rely on.
+// refute ends incremental reading of the stream in two cases: the pass found a change that incremental passes miss, or
+// the list is not in the order that incremental passes rely on.
 func (k *destinationRun) refute(p *pass, g *group) {
 	if k.incrementalRefuted.IsSet() {
 		return

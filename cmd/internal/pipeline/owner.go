@@ -9,9 +9,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// CheckOwner checks that k's stream owns the table, and that the source still has the address from which earlier passes
-// have read. Otherwise it returns a [*load.OwnerError]. A table that several sources share is stored without an
-// address; then the address in the cursor is checked. // Invariant 13
+// CheckOwner checks that the stream with the key k owns the table, and that the source still has the address from which
+// earlier passes have read. Otherwise it returns a [*load.OwnerError]. If several sources share the table, no address
+// is stored with the table, and CheckOwner uses the address in the cursor. // Invariant 13
 func CheckOwner(c load.Claim, k state.Key, stored state.Cursor, at load.StreamState) error {
 	pos, err := cursor.Decode(stored)
 	if err != nil {
@@ -28,8 +28,8 @@ func CheckOwner(c load.Claim, k state.Key, stored state.Cursor, at load.StreamSt
 	return err
 }
 
-// displaced returns why the table cannot belong to the cursor, or "" if it can. An empty table is accepted if the
-// passes up to the cursor found no records.
+// displaced returns why this cannot be the table that the cursor describes, or "" if it can be. An empty table is
+// accepted if no earlier pass has found records.
 func displaced(p cursor.Position, table string, at load.StreamState) string {
 	last := max(p.Pass, p.TouchedBy, p.LastWhole())
 	some := p.Longest > 0 || p.MidPass()

@@ -96,7 +96,7 @@ func TestResumeKnowsItsTable(t *testing.T) {
 			rep := r.must(StatusComplete)
 			require.Equal(t, sourcetest.Records(0, 50), r.alive("crm_leads"))
 			if c.says == "" {
-				require.Equal(t, 2+5, r.source.Read-before, "the pass continues, and the list is read once more")
+				require.Equal(t, 2+5, r.source.Read-before, "the interrupted pass continues, and a second pass reads the whole list")
 				return
 			}
 			require.Equal(t, Proven, rep.Streams[0].Verdict)

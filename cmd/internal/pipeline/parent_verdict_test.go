@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A child stream gets the worse of two verdicts. The first is on the last pass over its parent in any destination. The
-// second is on the last pass over its parent in the destination of the child stream.
+// The verdict on the parents of a child stream is the worse of two verdicts. One is on the last pass over the parent
+// stream in any destination. The other is on the last pass over the parent stream in the child stream's destination.
 func TestParentVerdictByDestination(t *testing.T) {
 	for _, tt := range []struct {
 		name         string

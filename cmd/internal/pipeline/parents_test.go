@@ -37,7 +37,7 @@ type estate struct {
 
 	mu      sync.Mutex
 	parents map[int]int
-	secret  map[int]int // by id: a value that only a request for this single record shows
+	secret  map[int]int // by id: a value that is in the answer for this single record, but not in the list
 	items   map[int][]int
 	absent  map[int]bool
 	once    map[int]bool
@@ -316,7 +316,7 @@ func TestRowsMoveBetweenParents(t *testing.T) {
 	require.Equal(t, Proven, child.Verdict)
 	n, child := e.complete(Options{})
 	require.Less(t, n, 10)
-	require.Equal(t, Consistent, child.Verdict, "a list that was not requested may have grown")
+	require.Equal(t, Consistent, child.Verdict, "the list of a skipped parent may have grown")
 	require.Zero(t, child.Counts.Deleted)
 
 	e.items[3] = []int{30}

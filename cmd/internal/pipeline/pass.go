@@ -33,7 +33,7 @@ type pass struct {
 	destinations []*destinationRun
 
 	rowCheck *missingRowCheck
-	parents  *parents.Tracker // nil if every parent is requested, or there are none
+	parents  *parents.Tracker // nil if every parent is requested, or the stream has no parents
 	keys     *overlay.Keys    // nil if the pass allows no deltas
 
 	total tally

@@ -1,6 +1,6 @@
 // Package pipeline executes one run of a pipeline, from a source to its destinations. It reads the streams in
-// parallel and commits each group of pages together with the position after it. At the end of a pass it decides what
-// the pass has proven, and records that in tables of its own in each destination.
+// parallel. It commits each group of pages together with the position at which the next group begins. At the end of a
+// pass it decides what the pass has proven, and stores this decision in penstock's own tables in each destination.
 //
 // It sends no HTTP requests, executes no SQL and reads no configuration file. An error or a panic of one stream ends
 // only that stream and is reported in the [Report]. The error that Run returns concerns the run itself.
@@ -16,9 +16,9 @@ import (
 )
 
 // Run reads every stream of c once and returns when all of its goroutines have ended. When ctx is cancelled, it
-// finishes or rolls back open commits within ten seconds. If [Stop] made the cause of the cancellation, the report's
-// ExitCode is the exit code for that signal. The error concerns the run itself; errors of single streams are in the
-// report.
+// finishes or rolls back open commits within ten seconds. If a signal caused the cancellation (see [Stop]), ExitCode of
+// the report returns the exit code for that signal. The error concerns the run itself; errors of single streams are in
+// the report.
 func Run(ctx context.Context, c Config) (Report, error) {
 	r, err := newRun(c)
 	if err != nil {

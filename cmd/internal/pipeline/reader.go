@@ -28,7 +28,7 @@ type reader struct {
 	hasher        *rowhash.Hasher
 	digest        rowhash.Digest
 	profile       drift.Profiler
-	control       string       // the key of a record in the pass, as JSON
+	control       string       // the key of some record that the pass has read, as JSON: see missingRowCheck
 	refused       rejectedKeys // keys of rejected records
 	met           reject.Met
 	key           keyJudge

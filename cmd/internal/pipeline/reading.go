@@ -35,8 +35,8 @@ func factsOf(end *extract.End) proof.Facts {
 	return f
 }
 
-// comparable reports whether a pass can be compared with another reading of the same list. It must have read the whole
-// list itself, and not one list for each parent.
+// comparable reports whether a pass can be compared with another reading of the same list. This is possible if the pass
+// was not resumed, has read the whole list, and does not consist of one list for each parent.
 func comparable(f *proof.Facts) bool { return !f.Resumed && !f.Partial && !f.OfParents() }
 
 func (r *reading) compare(h *rowhash.Hasher, before *reading, all []*rowhash.Digest) {
@@ -60,8 +60,8 @@ func since(at time.Time) *time.Time {
 	return &at
 }
 
-// twinNote reports records that the twin lacks. A twin is another stream that returns the same records. It was read
-// earlier, so it may lack newer records.
+// twinNote reports records that the stream's twin lacks. A twin is another stream that returns the same records. The
+// twin was read earlier, so it may lack newer records.
 func twinNote(d *proof.Difference) string {
 	if d == nil || d.Here == 0 {
 		return ""

@@ -25,9 +25,9 @@ type Recorded struct {
 	Settled map[string]bool  // the destinations in which an earlier run has ended
 }
 
-// Record calls do(), and records this as a run of c. First it writes the run's row to the destinations.
-// After the call it writes the run's final row, with the reports that the function has returned. If a report has no
-// status, its error decides the status.
+// Record calls do(), and records this call as a run of c. Before the call, Record writes the run's row to the
+// destinations. After the call, it writes the run's final row with the reports that do() has returned. If a report has
+// no status, its error decides the status.
 func Record(ctx context.Context, c Config, do func(Recorded) []StreamReport) (Report, error) {
 	r, err := newRun(c)
 	if err != nil {
@@ -102,7 +102,7 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 	return nil
 }
 
-// commit() commits rows of [load.Runs] and the cursor of the runs. If the destination was surveyed, it uses a
+// commit() commits rows of [load.Runs] and the cursor of the runs. If the destination was surveyed, the commit is a
 // settlement, which takes fewer statements than a transaction of a stream.
 func (w *runRow) commit(ctx context.Context, r *run, next state.Cursor, rows ...[]any) error {
 	key, pass := r.Key(runStream), load.Pass{Run: r.Run, Whole: true, Now: r.Now}

@@ -17,7 +17,7 @@ import (
 // Status is the outcome of a stream, or of a whole run.
 type Status string
 
-// The outcomes of a stream. A run is running, complete, partial, failed or stopped.
+// The outcomes of streams and runs. Only running, complete, partial, failed and stopped are outcomes of a run.
 const (
 	StatusComplete    Status = "complete"    // read to its end, everything committed
 	StatusHeld        Status = "held"        // waits for a person: missing rows were kept, or a table was not changed

@@ -8,14 +8,14 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// removed is what a run has removed from penstock's own tables in a destination. It is stored in the run's row.
+// removed counts the rows that a run has removed from penstock's own tables in a destination. The run's row stores it.
 type removed struct {
 	load.Trimmed
 	Before time.Time `json:"before"`
 	Error  string    `json:"error,omitempty"` // the first run of the next day tries again
 }
 
-// trim removes rows of penstock's own tables that are older than [Config].Keep. The first run of a day does so.
+// trim removes rows of penstock's own tables that are older than [Config].Keep. Only the first run of a day does this.
 func (w *runRow) trim(ctx context.Context, r *run) {
 	to, able := whole(w.dest.Destination).(load.Trimmer)
 	now := r.Now().UTC()

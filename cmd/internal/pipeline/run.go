@@ -104,8 +104,8 @@ func (r *run) gateOf(s schemas.Stream) *surfaceGate {
 	return r.gates[s.Surface]
 }
 
-// recall reads what the destinations store about the streams. It leaves out a destination that fails: without the
-// stored conventions, the run would probe every stream again for it.
+// recall reads what the destinations store about the streams. It leaves out a destination that fails: without that
+// destination's stored conventions, the run would probe every stream again.
 func (r *run) recall(ctx context.Context) {
 	if r.Options.DryRun {
 		return

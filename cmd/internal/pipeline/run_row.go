@@ -29,7 +29,7 @@ type runCounts struct {
 	Done     []string            `json:"done,omitempty"` // complete streams, for the next attempt at the run
 	Words    map[string]string   `json:"words,omitempty"`
 	Removed  *removed            `json:"removed,omitempty"`
-	Attempts []RunAttempt        `json:"attempts,omitempty"` // the last ones; none if there was only one
+	Attempts []RunAttempt        `json:"attempts,omitempty"` // the latest attempts; empty if there was only one attempt
 }
 
 // RunAttempt is one attempt at a run, in one destination. A run has several attempts if workers share its work, or if

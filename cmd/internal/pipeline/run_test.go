@@ -47,7 +47,7 @@ func TestRunLoadsEveryStreamAndRecordsIt(t *testing.T) {
 	require.Equal(t, "3", certs[0]["pages"])
 	var w witnesses
 	require.NoError(t, json.Unmarshal([]byte(certs[0]["witnesses"]), &w))
-	require.Empty(t, w.Pass, "the id of the pass is that of the run")
+	require.Empty(t, w.Pass, "the pass has the same id as the run, so its own field is empty")
 	require.EqualValues(t, 25, w.LastTotal)
 	require.Empty(t, w.Second)
 
@@ -216,7 +216,7 @@ func TestListMovesBeforeAPassIsResumed(t *testing.T) {
 	l.Fail, l.Records = nil, sourcetest.Records(5, 30)
 	r.restart(nil)
 	rep := r.must(StatusComplete)
-	require.Equal(t, 3, rep.Streams[0].Passes, "the rest, a whole pass, and one to prove that the first five are gone")
+	require.Equal(t, 3, rep.Streams[0].Passes, "the rest, a whole pass, and a pass to prove that the first five records are gone")
 	require.Equal(t, sourcetest.Records(5, 30), r.alive("crm_leads"))
 }
 
@@ -364,8 +364,8 @@ func TestBrakeHoldsUntilConfirmed(t *testing.T) {
 	require.Equal(t, sourcetest.Records(0, 250), r.alive("crm_leads"))
 }
 
-// A list is cut at a round number of records, so each reading returns the same records. The rows of the records after
-// the cut are not gone.
+// A list is cut at a round number of records, so each reading returns the same records. The source still has the other
+// records, so their rows are kept.
 func TestCutListDeletesNothing(t *testing.T) {
 	l := &sourcetest.List{Records: sourcetest.Records(0, 95), Size: 1000, End: extract.End{Rule: extract.RuleOnePage, Reread: true}}
 	r := newRig(t, map[string]*sourcetest.List{"users_log": l}, sourcetest.Stream("users_log"))

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/extract/sandbox/servers"
 )
 
-// TestServersNeedEachRule takes each rule of proof in turn, with a server for which the rule is needed. It reads the
-// server twice. With all rules, every report is true. Without the rule, at least one of four errors must occur:
+// TestServersNeedEachRule has a server for each rule of proof, and reads it twice: with all rules, and without this
+// rule. With all rules, every report is true. Without the rule, at least one of four errors must occur:
 //   - A table is reported as complete although it lacks records.
 //   - A live row is marked as deleted.
 //   - The run refuses a list that it reads with all rules.
@@ -59,7 +59,7 @@ const fewKeys = 256
 type needed struct {
 	rule, about string
 	list        func(*servers.Spec) // changes a plain list of 45 records in pages of 10
-	runs        int                 // number of runs; 0: 2
+	runs        int                 // number of runs; 0 means two runs
 }
 
 func (n needed) read(t *testing.T, without string) []serverOutcome {

@@ -22,7 +22,7 @@ type settleQueue struct {
 	mu      sync.Mutex
 	reading int // streams that have a worker slot
 	waiting []*waiting
-	idle    *time.Timer // starts the next check whether reading is 0; nil: not set
+	idle    *time.Timer // starts a commit after settleIdle if no stream is being read then; nil: not set
 	aged    *time.Timer // starts a commit after settleAge; nil: not set
 }
 
@@ -60,7 +60,7 @@ type slot struct {
 	finished map[string]bool // destinations in which only the commit of the stream's last pass is left
 }
 
-// slot takes a worker slot. If ctx ends before a worker slot is free, the result holds none.
+// slot takes a worker slot. If ctx ends before a worker slot is free, the returned slot is empty.
 func (q *settleQueue) slot(ctx context.Context, ended func()) *slot {
 	s := &slot{queue: q, ended: ended, finished: map[string]bool{}}
 	s.take(ctx)

@@ -18,9 +18,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// While the commit of a stream waits in the queue, the stream gives its worker slot back. It returns its bytes of the
-// budget before it takes a slot again. Otherwise it could wait for the slot of another stream, which waits for these
-// bytes.
+// While the commit of a stream waits in the queue, the stream gives its worker slot back. Before the stream takes a
+// slot again, it also gives its bytes of the budget back. Otherwise two streams could wait for each other: one for a
+// slot, and the other for these bytes.
 // Invariants 6, 15
 func TestSettledStreamsReturnTheBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -58,8 +58,9 @@ func (u unanswering) Settle(ctx context.Context, all []load.Settlement) []error 
 	return errs
 }
 
-// If one of two destinations does not answer, its commit is given up some time after the commit to the other has ended.
-// The stream then makes a pass for this destination only, which commits rows in the usual way. Invariant 15
+// One of two destinations does not answer. Some time after the other destination's commit has ended, the run gives up
+// the first one's commit. The stream then makes a pass for only the first destination, and that pass commits its rows
+// in the usual way. Invariant 15
 func TestSettlementWaitsWithPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &sourcetest.List{Records: sourcetest.Records(0, 5), Size: 10, Total: true}
@@ -141,8 +142,8 @@ func (o overtaken) Settle(ctx context.Context, all []load.Settlement) []error {
 	return o.Memory.Settle(ctx, all)
 }
 
-// Child streams begin before the commit of their parent. If that commit fails, a child stream that is still read proves
-// nothing. Invariant 12
+// Child streams begin before the commit of their parent. If that commit fails, a child stream that is still being read
+// proves nothing. Invariant 12
 func TestChildOfAFailedSettlementIsUnproven(t *testing.T) {
 	for _, fails := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -16,11 +16,11 @@ type Negotiator interface {
 	Negotiate(ctx context.Context, s schemas.Stream) (extract.Convention, error)
 }
 
-// StreamCompleter is implemented by sources that read more streams than a run requests, such as parents that are read
-// only for their children. *extract.Client is one.
+// StreamCompleter is implemented by sources that read further streams besides those of the run, such as
+// *extract.Client. For example, the run has only a child stream, and the source also reads the parent stream.
 type StreamCompleter interface {
-	// Settle sets the function that returns how such a stream is read. It is called before the first pass, and may be
-	// called again.
+	// Settle sets a function that completes such a further stream with what the destinations store about it. Settle is
+	// called before the first pass, and may be called again.
 	Settle(settle func(schemas.Stream) schemas.Stream)
 }
 

@@ -61,8 +61,8 @@ func TestStopWhileReading(t *testing.T) {
 	}
 }
 
-// A commit that takes a short time is finished, and one that takes long is given up. In both cases the run ends within
-// ten seconds.
+// After a stop, a short commit is finished, and a long commit is given up. In both cases the run ends within ten
+// seconds.
 func TestStopWhileCommitting(t *testing.T) {
 	for commit, rows := range map[time.Duration]int{3 * time.Second: 10, time.Minute: 0} {
 		t.Run(commit.String(), func(t *testing.T) {

@@ -59,7 +59,7 @@ func (st *streamRun) sync(ctx context.Context) error {
 		}
 	}
 	for p := st.nextPass(ctx); p != nil; p = st.nextPass(ctx) {
-		st.slot.take(ctx) // the commit of the last pass may have given it back
+		st.slot.take(ctx) // the commit of the last pass may have given the worker slot back
 		err := p.read(ctx)
 		g.saw(st.stream, err)
 		if st.lock != nil && !st.holdsLock {
@@ -99,7 +99,7 @@ func (st *streamRun) inStep() *pass {
 			p = st.passFor(k)
 		case p.resumes == k.pos.MidPass() && (!p.resumes || p.from == k.pos.Source && p.id == k.pos.Pass):
 			if p.from != k.pos.Source {
-				p.from = "" // they continue at different positions, so the pass reads from the beginning of the list
+				p.from = "" // the destinations have different positions, so the pass reads from the beginning of the list
 			}
 			p.destinations = append(p.destinations, k)
 		}

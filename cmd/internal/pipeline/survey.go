@@ -36,7 +36,7 @@ type surveyedDestination struct {
 }
 
 // surveyAge is the time for which a survey is used. A pass does not notice rows that other programs change after the
-// survey. So a long run does not use its survey to the end.
+// survey. So a long run stops using its survey before the run ends.
 const surveyAge = 5 * time.Minute
 
 // surveyOf returns the survey of a stream, and false if it cannot be used any more.
@@ -50,7 +50,7 @@ func (s *surveyedDestination) surveyOf(k state.Key) (load.StreamSurvey, bool) {
 	return s.by.SurveyOf(k)
 }
 
-// leave lets a stream use the destination without the survey.
+// leave makes later calls for a stream read the destination instead of the survey.
 func (s *surveyedDestination) leave(k state.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -83,8 +83,8 @@ func (r *run) survey(ctx context.Context) {
 	}
 }
 
-// part() returns the destination to which the handle d gives access. If several sources share its tables, the result is
-// the source's part of the destination.
+// part() removes the wrappers of this package from d, and returns the destination inside. If several sources share the
+// destination's tables, the result gives access only to the rows of one source.
 func part(d load.Destination) load.Destination {
 	switch in := d.(type) {
 	case interface{ Part() load.Destination }:
@@ -95,7 +95,7 @@ func part(d load.Destination) load.Destination {
 	return d
 }
 
-// whole returns the destination to which the handle d gives access, with the parts of all sources.
+// whole returns the destination inside all wrappers of d. It gives access to the rows of all sources.
 func whole(d load.Destination) load.Destination {
 	if in, ok := d.(interface{ Pooled() load.Destination }); ok {
 		return whole(in.Pooled())
@@ -313,7 +313,7 @@ func (p parentsOf) Scan(ctx context.Context, table string, columns []string, vis
 	return p.Destination.Scan(ctx, table, columns, visit)
 }
 
-// current returns columns of the current rows, or nil if the survey does not have all of the columns.
+// current returns the named columns of the stream's current rows, or nil if the survey lacks one of these columns.
 func (p parentsOf) current(rows arrow.RecordBatch, columns []string) arrow.RecordBatch {
 	if rows == nil {
 		return nil

@@ -104,9 +104,9 @@ func (s *surveyedDestination) forget(tables ...string) {
 	}
 }
 
-// parentPrints returns the fingerprints of a stream's stored parents; nil for a parent without a fingerprint. The
-// parameter unsure is the id of a pass. Parents that this pass has written are left out. The result is an empty map if
-// the rows cannot be used, or if a settlement has moved the stream's cursor since the survey.
+// parentPrints returns the fingerprints of a stream's stored parents. A parent without a fingerprint has the value nil.
+// The parameter unsure is the id of a pass, and the parents that this pass has written are left out. The result is an
+// empty map if the surveyed rows cannot be used, or if a settlement has moved the stream's cursor since the survey.
 func (s *surveyedDestination) parentPrints(k state.Key, unsure string) map[string]any {
 	prints := map[string]any{}
 	o := s.ownOf(load.Parents.Name)

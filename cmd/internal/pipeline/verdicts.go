@@ -23,7 +23,7 @@ func newVerdicts() *verdicts {
 // claim is what a pass over a stream proves about the parents of other streams.
 type claim struct {
 	verdict  Verdict
-	doubtful bool // child streams may take their parents from another list than the list that the verdict concerns
+	doubtful bool // the verdict may be about a different list than the one from which child streams take their parents
 	held     bool
 }
 

@@ -52,7 +52,7 @@ func (t *rejectRetry) resubmit(ctx context.Context, open []*reject.Row) (*refitt
 		case later[j] != "" && j.Passed:
 			t.reject(j, "a later pass may have found the row unchanged; run sync --full") // Invariant 8
 		case later[j] != "":
-			t.reject(j, "its pass has written another record with this key; run sync")
+			t.reject(j, "the pass that rejected this record has written another record with the same key; run sync")
 		default:
 			t.resolve(j)
 			fit = append(fit, j)

@@ -114,7 +114,7 @@ func TestRetryDoesNotRestoreOldRecords(t *testing.T) {
 		}
 		r.Restart(nil)
 		r.Must(pipeline.StatusComplete)
-		require.Empty(t, r.Unresolved(), "the pass resolves rejects that it did not meet again")
+		require.Empty(t, r.Unresolved(), "the pass resolves rejects that did not occur again")
 		before := r.Memory.Rows("crm_leads")
 		evolve(r)
 		require.Empty(t, retry(r).Streams)
@@ -295,7 +295,7 @@ func TestRetryAfterAnIncrementalPass(t *testing.T) {
 	r.Restart(nil)
 	r.Must(pipeline.StatusComplete)
 	equal(r)
-	require.Empty(t, r.Unresolved(), "the pass resolves rejects that it did not meet again")
+	require.Empty(t, r.Unresolved(), "the pass resolves rejects that did not occur again")
 	require.Empty(t, retry(r).Streams)
 }
 
@@ -397,7 +397,7 @@ func TestRetryAfterIncrementalRequests(t *testing.T) {
 	require.EqualValues(t, 1, retried.Streams[0].Rejected, "a later pass may have found its row unchanged")
 	require.Contains(t, retried.Streams[0].Still[0].Reason, "sync --full")
 	once()
-	require.Empty(t, r.Unresolved(), "the pass resolves rejects that it did not meet again")
+	require.Empty(t, r.Unresolved(), "the pass resolves rejects that did not occur again")
 	require.Empty(t, retry(r).Streams)
 	equal(r)
 }

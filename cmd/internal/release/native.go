@@ -12,8 +12,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// engineModule is how the paths of modules with DuckDB's static libraries begin. There is one such module for each
-// platform.
+// engineModule is the prefix of the paths of the modules with DuckDB's static libraries. There is one such module for
+// each platform.
 const engineModule = "github.com/duckdb/duckdb-go-bindings/lib/"
 
 // native returns the parts of the binary that are not Go: DuckDB, and the libraries of the system that are loaded

@@ -42,7 +42,7 @@ func Forecast(w io.Writer, f forecast.Forecast, deadline time.Duration) {
 	}
 }
 
-// Lasting converts a number of seconds, limited to a thousand hours.
+// Lasting returns a number of seconds as a duration of at most a thousand hours.
 func Lasting(seconds float64) time.Duration {
 	return time.Duration(min(seconds, (1000*time.Hour).Seconds()) * float64(time.Second))
 }

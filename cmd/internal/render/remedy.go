@@ -18,11 +18,11 @@ import (
 // doubtRemedies maps doubts, by their names in package proof, to hints. A doubt without an entry gets a general
 // hint.
 var doubtRemedies = map[string]string{
-	"unexplained signal": "what arrived was written; configure the paging under streams: `pagination: {type: page, page: PARAMETER}`, or `pagination: {type: none}` if everything is on one page",
-	"usual length":       "what arrived was written; configure the paging under streams, or `pagination: {type: none}` if everything is on one page",
-	"incomplete answer":  "what arrived was written, nothing was deleted; run again when the source answers completely",
+	"unexplained signal": "the records that arrived were written; configure the paging under streams: `pagination: {type: page, page: PARAMETER}`, or `pagination: {type: none}` if everything is on one page",
+	"usual length":       "the records that arrived were written; configure the paging under streams, or `pagination: {type: none}` if everything is on one page",
+	"incomplete answer":  "the records that arrived were written, and nothing was deleted; run again when the source answers completely",
 	"refuted key":        "configure the key under streams: `key: [id, …]`, or drop the table and load it again; `penstock rejects list` shows the records that were left out",
-	"unreadable records": "what arrived was written, nothing was deleted; the next run requests these records again",
+	"unreadable records": "the records that arrived were written, and nothing was deleted; the next run requests these records again",
 }
 
 // remedy returns the hint for the outcome of one stream; "" if there is none.
@@ -37,14 +37,14 @@ func remedy(s pipeline.StreamReport) string {
 		if len(e.Doubts) > 0 && doubtRemedies[e.Doubts[0]] != "" {
 			return doubtRemedies[e.Doubts[0]]
 		}
-		return "what arrived was written; run again when the source changes less; the first pass that can prove that rows are gone deletes them"
+		return "the records that arrived were written, and missing rows were kept; run again when the source changes less: a pass that is proven then deletes the missing rows"
 	}
 	if _, ok := errors.AsType[*pipeline.UnstoredError](s.Err); ok {
-		return "`penstock rejects list --stream " + s.Stream + "` shows which, and why; `penstock rejects accept --stream " + s.Stream + "` accepts the loss"
+		return "`penstock rejects list --stream " + s.Stream + "` shows these records and the reasons; `penstock rejects accept --stream " + s.Stream + "` accepts the loss"
 	}
 	if s.Err == nil {
 		if s.Counts.Rejected > 0 {
-			return "`penstock rejects list --stream " + s.Stream + "` shows which, and why"
+			return "`penstock rejects list --stream " + s.Stream + "` shows the rejected records and values, and the reasons"
 		}
 		return ""
 	}

@@ -8,9 +8,9 @@ import (
 )
 
 // Locks holds one lock per stream of a pipeline. The runs and the deltas in one process share these locks. Without a
-// lock, a page that was requested earlier could replace a record that a delta has just committed. Only the holder of a
-// stream's lock commits, and a pass requests its pages after every earlier commit. A pass that is committed in parts
-// releases the lock between two commits: see [Overlay]. Invariant 8
+// lock, a pass could request a page, a delta could then commit a newer record, and the page could replace that record.
+// So only the holder of a stream's lock commits, and a pass takes the lock before it requests its first page. A pass
+// that is committed in parts releases the lock between two commits: see [Overlay]. Invariant 8
 //
 // The zero value is ready to use; a nil *Locks never blocks.
 type Locks struct {
@@ -23,7 +23,7 @@ type Lock struct {
 	c             chan struct{} // contains one token while the lock is held
 	watched       atomic.Bool   // webhook events of the stream are applied, so deltas may want the lock
 	deltasAllowed atomic.Bool   // a running pass releases the lock between its commits
-	doubt         atomic.Bool   // a destination stores records to request again, and the deltas have not queued them yet
+	doubt         atomic.Bool   // a pass has stored records that must be requested again: see TakeDoubt()
 
 	mu       sync.Mutex
 	overlays map[string]*Overlay // by destination; only the lock's holder may use it
@@ -69,8 +69,8 @@ func (u *Lock) Watched() bool { return u != nil && u.watched.Load() }
 // DuringPass reports whether a running pass allows deltas between its commits.
 func (u *Lock) DuringPass() bool { return u.deltasAllowed.Load() }
 
-// TakeDoubt reports whether, since the last call, a pass has stored in a destination that some records must be
-// requested again.
+// TakeDoubt reports whether a pass has found records that must be requested again. Only passes since the last call of
+// TakeDoubt count. The records themselves are stored in the destinations.
 func (u *Lock) TakeDoubt() bool { return u.doubt.Swap(false) }
 
 // Since returns when the last pass of this process ended.

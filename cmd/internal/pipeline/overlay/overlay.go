@@ -1,7 +1,6 @@
-// Package overlay lets passes over a stream and webhook events of the same stream commit to the same table, in one
-// process. The lock of the stream decides which of the two may commit. An overlay lets events commit between two
-// commits of a pass, and notes which records they have committed. Then the pass does not replace these records with
-// older ones.
+// Package overlay is for streams that have both passes and webhook events. Within one process, both commit to the same
+// table. The lock of the stream decides which of the two may commit. An overlay lets events commit between two commits
+// of a pass. It also notes the records of these events, so that the pass does not replace them with older ones.
 package overlay
 
 import (

@@ -67,7 +67,8 @@ func (h *Withheld) add(r *deltaRow, key, hash string, before bool) {
 	}
 }
 
-// Settle ends the use of h after the other rows were committed.
+// Settle must be called after the rows in Batches were committed. It notes that the pass has read the withheld records,
+// and releases the batches.
 func (h *Withheld) Settle(l *Overlay, u *Lock) {
 	for _, key := range h.keys {
 		l.known[key].inPass = true

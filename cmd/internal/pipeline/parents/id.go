@@ -51,7 +51,7 @@ func rowID(context []arrow.Array, row int) uint64 {
 
 func textID(text string) uint64 { return ID([]byte(text)) }
 
-// ID returns a hash that is the same in every process, because it decides in which passes a parent is requested.
+// ID returns a hash that is the same in every process. The hash decides in which passes a parent is requested.
 func ID(b []byte) uint64 {
 	sum := sha256.Sum256(b)
 	return binary.LittleEndian.Uint64(sum[:])

@@ -17,10 +17,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Left has the missing rows of a pass that skipped parents. A row of the table is missing if the pass did not read it
-// although its parent was requested or is gone. // Invariant 12
+// Left describes the missing rows of a pass that skipped parents. A row of the table is missing if the pass did not
+// read the row although the row's parent was requested or is gone. // Invariant 12
 type Left struct {
-	Foreign int64           // missing rows that another parent's answer may contain
+	Foreign int64           // missing rows whose records may be in the answer for another parent
 	Parents map[uint64]bool // the parents of the missing rows
 
 	alive   int64
@@ -52,8 +52,8 @@ func (t Table) Review(ctx context.Context, k *Tracker, m *Stored, skipped bool, 
 	return l, t.leftParents(ctx, k, m, l, pass, now)
 }
 
-// leftParents finds the stored parents that the pass has not seen. It marks them: if such a parent appears again, it
-// is requested like a new parent, because its rows may be gone.
+// leftParents finds the stored parents that the pass has not seen. [Left.Write] marks them. If a marked parent appears
+// again, it is requested like a new parent, because its rows may be gone.
 func (t Table) leftParents(ctx context.Context, k *Tracker, m *Stored, l *Left, pass string, now time.Time) error {
 	if !slices.ContainsFunc(m.entries, func(e remembered) bool { return e.is&listed == 0 }) {
 		return nil
@@ -75,7 +75,7 @@ func (l *Left) Write(ctx context.Context, tx load.Tx) error {
 }
 
 // Correct corrects the number of missing rows, because the destination also counts the rows of skipped parents. If l is
-// nil, the pass was resumed, and the rows of its first part are unknown.
+// nil, the pass was resumed. Then the rows of its first part are unknown, and so is the number of missing rows.
 func (l *Left) Correct(out load.Outcome) load.Outcome {
 	if out.Known = l != nil; l != nil {
 		out.Alive, out.Missing = l.alive+out.Inserted, l.missing
@@ -125,9 +125,9 @@ func (k *Tracker) skipped(m *Stored, context []arrow.Array, row int) bool {
 	return !asked && m.lists(id)
 }
 
-// exclusive reports whether only the answer for the row's own parent can contain the row's record. Each parent must
-// have one record, and the record's key must be one of the values that identify the parent. If several values identify
-// a parent, there is one more condition: the values of no existing parent include that key.
+// exclusive reports whether the row's record can be only in the answer for the row's own parent. Two conditions must
+// hold: each parent has one record, and the record's key is one of the values that identify the parent. If several
+// values identify a parent, a third condition must hold: no parent in the source's list has the key among its values.
 func (k *Tracker) exclusive(key, context []arrow.Array, row int) bool {
 	if !k.single || len(key) != 1 {
 		return false

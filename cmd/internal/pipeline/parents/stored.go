@@ -31,7 +31,7 @@ type Past struct {
 	Trusted bool   // the rows of unchanged parents need not be written again
 }
 
-// Stored are the stored parents of a stream in one destination.
+// Stored has the parents that one destination stores for a stream.
 type Stored struct {
 	entries []remembered
 	passes  int64

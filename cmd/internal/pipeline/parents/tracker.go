@@ -27,8 +27,8 @@ const (
 	fewParents    = 200
 )
 
-// controls is the number of unchanged parents that are requested as a test: they show whether the source reports
-// every parent as gone.
+// controls is the number of unchanged parents that are requested as a test. Their answers show whether the source
+// reports even unchanged parents as gone.
 const controls = 3
 
 // Tracker follows the parents of one pass, for all destinations of the pass.
@@ -43,7 +43,7 @@ type Tracker struct {
 	again      map[uint64]bool // ids of parents whose rows were missing in the previous pass; this pass requests these parents in any case
 
 	controls  int
-	requested []uint64 // ids of requested parents, if other parents are skipped; sorted at the end
+	requested []uint64 // ids of the requested parents, for a pass that skips parents; sorted at the end
 	rowKeys   []uint64 // hashes of the keys of the requested parents' rows; sorted at the end
 	values    []uint64 // hashes of the values of all parents' tuples, if a tuple has several values
 	noted     []Parent
@@ -115,7 +115,7 @@ func (k *Tracker) Skips() bool { return k != nil && k.skips }
 func Definition(s schemas.Stream) uint64 {
 	rules := s.Rules
 	rules.MaskKey = ""
-	var records []string // empty if probes have found the paths
+	var records []string // the configured paths of the records; empty if probes have found the paths
 	if s.Stated["records"] != "" {
 		records = s.Records
 	}
@@ -181,8 +181,8 @@ func (k *Tracker) Refuse(rejects []transform.Reject) {
 	}
 }
 
-// Take returns the parents whose last rows are in the current commit group. If a record of a parent was rejected, the
-// field sure of the parent is false: the next pass requests the parent again. // Invariant 11
+// Take returns the parents whose rows are complete with the current commit group. If a record of a parent was rejected,
+// the parent's field sure is false, so that the next pass requests the parent again. // Invariant 11
 func (k *Tracker) Take() []Parent {
 	out := k.noted
 	k.noted = nil

@@ -39,7 +39,7 @@ func (r *Rig) use(m *loadtest.Memory) {
 }
 
 // Restart opens the destination again, as a new process would. If the function step is not nil, it is called before
-// each step of a commit. If it returns an error, that step of the commit fails.
+// each step of a commit. If the function returns an error, the step of the commit fails.
 func (r *Rig) Restart(step func(string) error) { r.use(r.Memory.Reopen(step)) }
 
 // Mode sets the mode of all tables.

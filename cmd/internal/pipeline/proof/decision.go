@@ -197,8 +197,8 @@ func (t *Table) hold(reason string) Decision {
 	return d
 }
 
-// Mixed reports whether the table would keep old rows that this pass should have replaced. If the pass is one
-// transaction, the transaction is then rolled back.
+// Mixed reports whether the table would contain the new rows of this pass and old rows that the pass should have
+// replaced. Mixed is true only for a pass that is one transaction; the transaction is then rolled back.
 func Mixed(t Table, d Decision) bool {
 	return t.AtOnce && t.Missing > 0 && d.Action != Remove && !t.AppendTo && (t.Keyless || !t.Subset)
 }

@@ -1,6 +1,6 @@
 package proof
 
-// Known is how the end of a list is known.
+// Known is the kind of evidence that a list has ended.
 type Known string
 
 // The kinds of evidence for an end. Certificates store them.
@@ -10,7 +10,7 @@ const (
 	Whole      Known = "whole"       // the list has one page and ignores every paging parameter
 	Object     Known = "one object"  // the answer is not a list
 	Parts      Known = "parts"       // every parent or window was requested and reached its own end
-	Recently   Known = "recent"      // the rest of the list has not changed since the time up to which earlier passes have read
+	Recently   Known = "recent"      // the rest of the list has only records that earlier passes have read, unchanged since
 )
 
 type end struct {

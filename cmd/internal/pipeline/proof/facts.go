@@ -32,7 +32,7 @@ type Facts struct {
 	Moved   int `json:"moved,omitempty"`   // the extractor: pages whose total differs from the previous page's
 	Shifted int `json:"shifted,omitempty"` // the extractor: pages at the end that had other records when requested again
 	Overlap int `json:"overlap,omitempty"` // the extractor: records that the previous page had too
-	Alike   int `json:"alike,omitempty"`   // the extractor: records without a key that were also on the page before or on the first page, and are probably not equal by chance
+	Alike   int `json:"alike,omitempty"`   // the extractor: records without a key whose equal was on the page before or on the first page, probably not by chance
 	Doubled int `json:"doubled,omitempty"` // the extractor: records that appeared twice on one page
 	Uneven  int `json:"uneven,omitempty"`  // the extractor: pages before the last that had fewer records than an earlier page, unless they are requested by cursor; 1 for pages of 100, 97, 100 and 12 records
 	Stale   int `json:"stale,omitempty"`   // the extractor: pages that were older than an earlier page, as from a cache
@@ -41,7 +41,7 @@ type Facts struct {
 	Keyless    bool  `json:"keyless,omitempty"`    // the pipeline: the stream has no key, so repeats cannot be counted
 	Distinct   int64 `json:"distinct"`             // the destination: distinct records of the pass, including those that no table could store
 	Duplicates int64 `json:"duplicates,omitempty"` // the destination: records whose key had already arrived in this pass
-	Overlooked int64 `json:"overlooked,omitempty"` // the destination: rows that earlier incremental passes have missed, because their records changed before the time up to which these passes had read
+	Overlooked int64 `json:"overlooked,omitempty"` // the destination: rows that earlier incremental passes have missed: records that changed before the time up to which these passes have read
 	Mingled    bool  `json:"-"`                    // the pipeline: Duplicates includes records of other passes
 	Unstored   int64 `json:"unstored,omitempty"`   // the pipeline: records that no table could store, except those whose loss a person has accepted
 	Filtered   int64 `json:"filtered,omitempty"`   // the transformer: records that the stream's filter left out
@@ -79,7 +79,8 @@ func (t Total) IsZero() bool { return t < 0 }
 // Reading is the result of comparing a pass with an earlier reading of the same list.
 type Reading string
 
-// The results of a comparison. The zero value: no earlier reading, or the two cannot be compared.
+// The results of a comparison. The zero value means that there is no earlier reading, or that the two readings cannot
+// be compared.
 const (
 	SameRecords  Reading = "same"      // both are whole and found the same records
 	OtherRecords Reading = "different" // both are whole and found different records

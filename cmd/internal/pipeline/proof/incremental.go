@@ -18,7 +18,7 @@ type Changes struct {
 func (c Changes) Refuted() string {
 	switch {
 	case c.Overlooked > 0:
-		return fmt.Sprintf("%s new or changed although %s is before %s, and earlier passes have read up to there", were(c.Overlooked), c.Field, c.Edge)
+		return fmt.Sprintf("%s new or changed although %s is before %s, and earlier passes have read all changes up to that time", were(c.Overlooked), c.Field, c.Edge)
 	case c.Misplaced != "":
 		return "the latest change does not come first: " + c.Misplaced
 	}

@@ -68,9 +68,9 @@ func (f *Facts) compared() string {
 	case there == 0:
 		return "a second reading found " + Count(here, "other ")
 	case here == 0:
-		return "a second reading lacked " + Count(there, "", f.Others.Examples...) + " of the first"
+		return "a second reading lacked " + Count(there, "", f.Others.Examples...) + " of the first reading"
 	default:
-		return fmt.Sprintf("a second reading found %s and lacked %d of the first", Count(here, "other "), there)
+		return fmt.Sprintf("a second reading found %s and lacked %d records of the first reading", Count(here, "other "), there)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package rowhash formats the values of Arrow rows as text, and computes hashes and digests of rows. They serve to
-// compare two readings, or a reading with a table.
+// Package rowhash formats the values of Arrow rows as text, and computes hashes and digests of rows. With these, two
+// readings can be compared, or a reading and a table.
 package rowhash
 
 import (

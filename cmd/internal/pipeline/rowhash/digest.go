@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// lanes is the number of parts of a digest, which are called lanes. Each record belongs to one lane. If two readings
-// differ in n records, and no two of these records share a lane, the digests differ in n lanes.
+// A digest consists of parts that are called lanes. Each record belongs to one lane. If two readings differ in n
+// records, and no two of these records share a lane, the digests differ in n lanes.
 const lanes = 256
 
 // Digest is a fingerprint of the keys of a pass's rows, in any order. In a table without a key, the hashes of the rows
@@ -31,7 +31,7 @@ type lane struct {
 
 // Difference counts the records that only one of two readings has.
 type Difference struct {
-	Here, There int64    // minimum number of records that only this reading (Here), or only the other (There), has
+	Here, There int64    // at least this many records are only in this reading (Here) or only in the other (There)
 	Examples    []string // keys of some records that only the other reading has, if they can be computed
 }
 

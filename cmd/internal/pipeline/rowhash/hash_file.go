@@ -88,8 +88,8 @@ func (b *File) Enter(t schemas.Table, rows arrow.RecordBatch) error {
 	return nil
 }
 
-// keyOf returns the key of a table. If the records have no key, a child row is identified by the hash of its record
-// and its own index.
+// keyOf returns the columns that identify a row of a table. If the records have no key, two values identify a child
+// row: the hash of its record, and the row's index in that record.
 func (b *File) keyOf(t schemas.Table) []string {
 	if len(b.Tables) > 0 && len(b.Tables[0].Key) == 1 && b.Tables[0].Key[0] == schemas.ColHash {
 		return []string{schemas.ColHash, schemas.ColIndex}

@@ -25,7 +25,7 @@ func New(t time.Time) string {
 	return string(id[:])
 }
 
-// Later returns the run id that it gets. If that id does not sort after the id last, for example because the clock was
+// Later returns the parameter id if it sorts after the parameter last. Otherwise, for example because the clock was
 // set back, Later returns a new id just after last. Destinations compare run ids to decide whether a row is older than
 // a pass. // Invariant 8
 func Later(id, last string) string {
@@ -62,8 +62,8 @@ func Pass(run, id string) int64 {
 	return 35*int64(len(number)-len(digit)) + n
 }
 
-// After returns the id of the run's next pass. It gets the ids of earlier passes, and ignores ids of other runs. So
-// another attempt at a run, perhaps in another process, continues the numbers of the previous attempt.
+// After returns the id of the run's next pass. The parameter ids contains the ids of earlier passes; ids of other runs
+// are ignored. So another attempt at a run, perhaps in another process, continues the numbers of the previous attempt.
 func After(run string, ids ...string) string {
 	var last int64
 	for _, id := range ids {
