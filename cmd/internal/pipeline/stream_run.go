@@ -33,9 +33,9 @@ type streamRun struct {
 	noticed      []drift.Notice
 }
 
-// parts reports whether a pass may be committed in parts and continued after an interruption. The table must have a key:
-// without a key, the rows of a pass cannot be distinguished from earlier rows. The mode must not be replace, because
-// such a table shows either all rows of a pass or none.
+// parts reports whether a pass may be committed in parts and continued after an interruption. The table must have a
+// key: without a key, the rows of a pass cannot be distinguished from earlier rows. The mode must not be replace,
+// because such a table shows either all rows of a pass or none.
 func (st *streamRun) parts() bool { return st.keyed() && st.stream.Table.Mode != schemas.Replace }
 
 func (st *streamRun) keyed() bool { return len(st.stream.Key) > 0 }
@@ -66,8 +66,8 @@ func (st *streamRun) rangeable() error {
 	return nil
 }
 
-// setRange disables incremental reading if a pass must read the whole list. A pass that is one transaction must read the
-// whole list, because all rows that the pass does not contain count as missing.
+// setRange disables incremental reading if a pass must read the whole list. A pass that is one transaction must read
+// the whole list, because all rows that the pass does not contain count as missing.
 func (st *streamRun) setRange() {
 	st.stream.Range = st.rangeOf()
 	switch {

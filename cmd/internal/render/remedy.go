@@ -58,7 +58,7 @@ func remedy(s pipeline.StreamReport) string {
 		return HintRange(s.Stream)
 	}
 	if _, ok := errors.AsType[*pipeline.ChangedError](s.Err); ok {
-		return "nothing was written; `penstock explain " + s.Stream + "` shows what was learned, and `penstock discover " + s.Stream + "` shows how the source answers now"
+		return "nothing was written; `penstock explain " + s.Stream + "` shows what earlier runs found out about the endpoint, and `penstock discover " + s.Stream + "` shows how the source answers now"
 	}
 	if e, ok := errors.AsType[*wire.Error](s.Err); ok {
 		return SourceRemedy(e, s.Stream)
@@ -75,7 +75,7 @@ func remedy(s pipeline.StreamReport) string {
 	case s.Status == pipeline.StatusStopped:
 		return ""
 	case s.Status == pipeline.StatusLagging:
-		return "the other destinations have the data; `penstock check` shows what is wrong with this one; the next run brings it up to date"
+		return "the other destinations have the data; `penstock check` shows what is wrong with this destination; the next run brings the destination up to date"
 	}
 	return "fix the cause and run again; the table has not changed since its last commit"
 }
@@ -95,7 +95,7 @@ func SourceRemedy(e *wire.Error, stream string) string {
 		if e.Challenge == wire.ChallengeScope {
 			return hintScope(e.Scope, stream)
 		}
-		return fmt.Sprintf("the module is off or the credential may not read it; allow it, or exclude the stream: \"!%s\"", stream)
+		return fmt.Sprintf("the module is off, or the credential has no permission to read it; change this at the source, or exclude the stream: \"!%s\"", stream)
 	case wire.Throttled:
 		if errors.Is(e, wire.ErrOutage) {
 			return "the server that renews the token has an outage; run again later; the sign-in and committed data are safe"
@@ -110,7 +110,7 @@ func SourceRemedy(e *wire.Error, stream string) string {
 		return fmt.Sprintf("the response is a web page; if the module exists, its path differs: override it under streams: %s", stream)
 	case wire.Transient:
 		if e.Status == 500 || e.Status == 400 || e.Status/100 == 2 {
-			return fmt.Sprintf("run again later; if the error persists, one bad record may break the response: with a page size (pagination: {size: …} under streams: %s) the next run can skip that record", stream)
+			return fmt.Sprintf("run again later; if the error persists, one bad record may be the cause: set a page size (pagination: {size: …} under streams: %s), and the next run can skip that record", stream)
 		}
 		if e.Status == 0 {
 			return "cannot reach the source, or the connection broke; check base_url and the network, then run again; committed data is safe"
@@ -118,7 +118,7 @@ func SourceRemedy(e *wire.Error, stream string) string {
 		return "cannot reach the source, or it has an outage; run again later; committed data is safe"
 	case wire.Malformed:
 		if u, ok := errors.AsType[*extract.UnsettledError](e); ok {
-			return "configure it in pipelines.yaml, and replace the words in capitals:\n" + strings.TrimRight(u.YAML, "\n")
+			return "copy these lines to pipelines.yaml, and replace the words in capitals:\n" + strings.TrimRight(u.YAML, "\n")
 		}
 		return fmt.Sprintf("the response is not in the expected format; `penstock discover %s` shows how the source answers now; the table was not changed", stream)
 	case wire.Missing, wire.Invalid:

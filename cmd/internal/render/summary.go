@@ -149,7 +149,7 @@ func problems(streams []pipeline.StreamReport) []problem {
 func root(s pipeline.StreamReport) string {
 	if e, ok := errors.AsType[*wire.Error](s.Err); ok {
 		text := e.Class.String()
-		if e.Class != wire.Missing { // such a message contains the path
+		if e.Class != wire.Missing { // messages of the class Missing contain the path
 			text += e.Message
 		}
 		if e.Err != nil {

@@ -60,10 +60,10 @@ type List struct {
 	Destinations int   // number of destinations that were read
 }
 
-// Read returns the runs of the destinations that q selects. If a run is named, Read returns only this run. If also() is
-// not nil, Read passes each destination to it after it has read the runs there. If q selects all destinations, the
-// result also contains runs that only the state knows. If some destinations cannot be read, Read returns the runs of
-// the other destinations, and an error.
+// Read returns the runs of the destinations that q selects. If the parameter run is not empty, Read returns only this
+// run. Read calls the function also() for each destination after the runs there are read; also() may be nil. If q
+// selects all destinations, the result also contains runs that only the state knows. If some destinations cannot be
+// read, Read returns the runs of the other destinations, and an error.
 func Read(ctx context.Context, o *open.Opener, q open.Selection, run string, also func(*open.Reader) error) (List, error) {
 	all, names := map[string]*Run{}, map[string]bool{}
 	err := o.ReadAll(ctx, q, func(r *open.Reader) error {
@@ -160,7 +160,7 @@ func together(a, b pipeline.Status) pipeline.Status {
 // stateWait limits how long the state may take to answer.
 const stateWait = 5 * time.Second
 
-// mostRecords is how many runs of the state are read.
+// mostRecords is the maximum number of runs that are read from the state.
 const mostRecords = 200
 
 // ofState sets the fields of the runs to what the state has recorded, and reports whether the state knows any of the

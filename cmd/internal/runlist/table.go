@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/render"
 )
 
-// Table collects rows of several destinations, or of several parts of one.
+// Table collects rows of several destinations, or of several sources in one destination.
 type Table struct {
 	columns []arrow.Field
 	parts   []part
@@ -35,7 +35,7 @@ func (t *Table) Add(d *open.Reader, a render.Answer) {
 // Empty reports whether nothing was added.
 func (t *Table) Empty() bool { return len(t.parts) == 0 }
 
-// Answer returns all rows. If there are several destinations or parts, columns name them.
+// Answer returns all rows. If the rows come from several destinations or sources, additional columns name these.
 func (t *Table) Answer() render.Answer {
 	out := render.Answer{Columns: t.columns}
 	if len(t.parts) == 1 {

@@ -94,7 +94,7 @@ func TestRefusedHintIsKept(t *testing.T) {
 	}
 }
 
-// The code that applies events learns once which of its refreshes were refused.
+// A refresh is a run that the code for webhook events requests. If a refresh is refused, the code gets one report.
 func TestRefusedRefreshIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

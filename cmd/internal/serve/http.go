@@ -58,7 +58,7 @@ func (d *Daemon) answer(ctx context.Context) error {
 	return err
 }
 
-// server returns the HTTP server. The contexts of its requests end when base ends.
+// server returns the HTTP server. The contexts of its requests end when the context base ends.
 func (d *Daemon) server(base context.Context) *http.Server {
 	return &http.Server{
 		Handler:           d.route(),
@@ -94,8 +94,8 @@ func (d *Daemon) Routes() []Route {
 	}
 }
 
-// secure sets the security headers of a response: it may not load anything, be framed, be cached, or be
-// interpreted as another type. The dashboard allows its own styles and scripts in addition.
+// secure sets the security headers of a response. With these headers, the response cannot load anything, be framed, be
+// cached, or be interpreted as another type. The dashboard allows its own styles and scripts in addition.
 func secure(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -132,9 +132,9 @@ func (d *Daemon) mux() http.Handler {
 	return m
 }
 
-// endless returns a handler without deadlines, because a deadline would end a response that has no end. The handler h
-// must set a deadline for each of its writes. A request with a body keeps its deadlines: otherwise the server would
-// wait forever for a body that never arrives. // Invariant 15
+// endless returns a handler without deadlines for responses that have no end, such as live updates. The handler h must
+// set a deadline for each of its writes. A request with a body keeps its deadlines: otherwise the server would wait
+// forever for a body that never arrives. // Invariant 15
 func endless(h http.Handler) http.Handler {
 	if h == nil {
 		return nil
@@ -142,7 +142,7 @@ func endless(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength == 0 {
 			c := http.NewResponseController(w)
-			_ = errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})) // after an error, a deadline ends the response and the client reconnects
+			_ = errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})) // if this fails, the deadline ends the response, and the client connects again
 		}
 		h.ServeHTTP(w, r)
 	})

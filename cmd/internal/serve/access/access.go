@@ -53,7 +53,7 @@ var (
 	ErrMissing = errors.New("no token")
 	ErrWrong   = errors.New("wrong token")
 	ErrLimited = errors.New("too many wrong tokens: try again in a minute; if this goes on, send requests from the machine of the daemon, or through an SSH tunnel to it")
-	ErrRole    = errors.New("the role of this token does not allow it; to change it, set `role:` of the token in `serve: {auth: {tokens: […]}}` of the configuration")
+	ErrRole    = errors.New("the role of this token does not allow it; to change the role, set `role:` of the token in `serve: {auth: {tokens: […]}}` of the configuration")
 	ErrProxied = errors.New("this request came through a proxy, and the dashboard has no token; set `serve: {auth: {token: …}}` in the configuration")
 )
 
@@ -113,8 +113,8 @@ func (g *Guard) Local(r *http.Request) (Identity, error) {
 	return Identity{Name: "local", Role: Operate}, nil
 }
 
-// Holds returns an earlier identity with the current role of its token, because the role may have changed since. It
-// returns false if the token no longer exists.
+// Holds returns an earlier identity with the current role of its token, because the role may have changed since then.
+// If the token no longer exists, Holds returns false.
 func (g *Guard) Holds(id Identity) (Identity, bool) {
 	for _, t := range *g.tokens.Load() {
 		if t.key == id.key {
@@ -202,8 +202,8 @@ func (g *Guard) Program(r *http.Request, required Role) (Identity, error) {
 	return id, err
 }
 
-// Require returns a handler for requests of programs. It calls h if the role of the program's token includes the role
-// required, and refuses other requests.
+// Require returns a handler for requests of programs. The handler calls h if the role of the program's token includes
+// the required role. It refuses all other requests.
 func (g *Guard) Require(required Role, h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if _, err := g.Program(r, required); err != nil {

@@ -28,7 +28,8 @@ type limiter struct {
 	all     bucket
 }
 
-// bucket is a leaky bucket: its content (count) at one moment (time). The content decreases by one per interval.
+// bucket is a leaky bucket. The field count is its content at the moment in the field time. Until the next use of the
+// bucket, the content decreases by one per interval.
 type bucket struct {
 	count float64
 	time  time.Time

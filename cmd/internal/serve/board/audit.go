@@ -17,7 +17,7 @@ type Audit struct {
 	Object  string    `json:"object,omitempty" jsonschema:"description=Pipeline\\, stream or source of the action."`
 	From    string    `json:"from" jsonschema:"description=Address of the connection\\, and the one in the headers of a proxy."`
 	Outcome string    `json:"outcome" jsonschema:"description=done\\, or the error."`
-	Refused bool      `json:"refused,omitempty" jsonschema:"description=The token is wrong\\, or does not allow it."`
+	Refused bool      `json:"refused,omitempty" jsonschema:"description=The token is wrong\\, or its role does not allow the action."`
 }
 
 // Tone returns the severity of a record.

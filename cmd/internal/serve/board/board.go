@@ -2,7 +2,7 @@
 // The same data is available as a JSON API with an OpenAPI document, and changes are sent as server-sent events.
 //
 // Board shows the data of [Facts] and passes actions to [Control]. It does not depend on destinations, schedules or the
-// inbox. It checks who may access it, and accepts forms only from its own pages: see [New].
+// inbox. It checks the tokens of its visitors, and accepts forms only from its own pages: see [New].
 package board
 
 import (

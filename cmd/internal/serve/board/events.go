@@ -43,9 +43,9 @@ func (b *Board) events(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow sends the updates with a number above lastSeen, and returns the number of the last one. If there are none, it
-// sends an empty message after the interval heartbeat. If the feed has dropped some of these updates, follow sends the
-// event "reset", and the page loads its content again.
+// follow sends the updates with a number above lastSeen, and returns the number of the last update. If there is no such
+// update for the time of a heartbeat, follow sends an empty message. If the feed has already dropped some of these
+// updates, follow sends the event "reset", and the browser loads the content of the page again.
 func (b *Board) follow(r *http.Request, s *stream, lastSeen uint64) (uint64, error) {
 	notes, last, lost, more := b.feed.After(lastSeen)
 	switch {

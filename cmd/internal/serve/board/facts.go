@@ -18,14 +18,14 @@ type Facts interface {
 	History
 }
 
-// Live returns the current activity.
+// Live returns the current activity of the daemon.
 type Live interface {
 	Now(context.Context) (Now, error)
 	Rate(context.Context) ([]Budget, error)      // rate limit of each credential
 	Webhooks(context.Context) ([]Webhook, error) // state of each source with webhooks
 }
 
-// Health returns the current state.
+// Health returns the current state of pipelines, streams and sources.
 type Health interface {
 	Pipelines(context.Context) ([]Pipeline, error)
 	Streams(ctx context.Context, source string) (List[Stream], error) // one item per stream and destination; source "" means all sources
@@ -165,13 +165,13 @@ type Stream struct {
 	Name        string           `json:"stream"`
 	Table       string           `json:"table"`
 	Destination string           `json:"destination"`
-	Status      pipeline.Status  `json:"status,omitempty" jsonschema:"description=Outcome of the last run that read it; absent if no run has."`
+	Status      pipeline.Status  `json:"status,omitempty" jsonschema:"description=Outcome of the last run that read the stream; absent if no run has read it."`
 	Verdict     pipeline.Verdict `json:"verdict,omitempty" jsonschema:"description=Verdict of its last whole pass."`
 	Why         string           `json:"why,omitempty" jsonschema:"description=The verdict's reasons."`
 	Error       string           `json:"error,omitempty" jsonschema:"description=Why the stream is not complete."`
 	Synced      time.Time        `json:"synced_at,omitzero" jsonschema:"description=When the stream was last read completely."`
 	Rows        int64            `json:"rows" jsonschema:"description=Rows found by the last pass."`
-	Run         string           `json:"run,omitempty" jsonschema:"description=The last run that read it\\, completely or not."`
+	Run         string           `json:"run,omitempty" jsonschema:"description=The last run that read the stream\\, completely or not."`
 	Counts      pipeline.Counts  `json:"counts" jsonschema:"description=Counts of the last pass."`
 	Recent      []PassSummary    `json:"recent" jsonschema:"description=The last passes\\, oldest first."`
 }

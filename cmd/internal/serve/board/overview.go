@@ -12,7 +12,7 @@ import (
 
 // Overview is the overall state that the first page shows.
 type Overview struct {
-	State     Tone        `json:"state" jsonschema:"enum=ok,enum=attention,enum=failing,description=failing: something failed. attention: a person should look. ok: neither."`
+	State     Tone        `json:"state" jsonschema:"enum=ok,enum=attention,enum=failing,description=failing: something failed. attention: something needs a person's attention. ok: neither."`
 	Summary   string      `json:"summary"`
 	At        time.Time   `json:"at"`
 	Since     time.Time   `json:"since" jsonschema:"description=When the daemon started."`

@@ -62,7 +62,7 @@ func (p Pass) Took() time.Duration {
 	return p.Ended.Sub(p.Started)
 }
 
-// Sum has the counts of a run, and whether they add up.
+// Sum has the counts of a run, and says whether these add up.
 type Sum struct {
 	pipeline.Counts
 	AddsUp bool // Invariant 14

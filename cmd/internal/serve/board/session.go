@@ -109,8 +109,8 @@ func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, gone)
 }
 
-// cookieName returns the name of a cookie. Over TLS it begins with __Host-, so that browsers refuse this cookie
-// from another host or from a page without TLS.
+// cookieName returns the name of a cookie. Over TLS the name begins with __Host-. Then browsers refuse a cookie of this
+// name that another host or a page without TLS sets.
 func cookieName(r *http.Request, name string) string {
 	if access.Encrypted(r) {
 		return "__Host-" + name
@@ -188,7 +188,7 @@ func (b *Board) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	case !who.Role.Includes(access.Read):
 		b.audit(r, who, "sign in", "", access.ErrRole)
-		b.again(w, r, http.StatusForbidden, "This token reads metrics only.")
+		b.again(w, r, http.StatusForbidden, "This token can read only metrics.")
 		return
 	}
 	b.sessions.begin(w, r, who)

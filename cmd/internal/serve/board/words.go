@@ -190,7 +190,7 @@ func statusHint(s pipeline.Status) string {
 		"":                         "not read by any run yet",
 		pipeline.StatusComplete:    "read to its end, and everything is committed",
 		pipeline.StatusHeld:        "waits for a decision: missing rows were kept, or a table was not changed",
-		pipeline.StatusUnavailable: "the source does not provide it: no permission, switched off, or removed",
+		pipeline.StatusUnavailable: "the source does not provide the stream: no permission, switched off, or removed",
 		pipeline.StatusParked:      "postponed; a later run continues",
 		pipeline.StatusLagging:     "this destination is behind the others; a later run catches up",
 		pipeline.StatusFailed:      "failed; committed data is safe",

@@ -294,8 +294,8 @@ func (f *Facts) Resume(ctx context.Context, name string) error {
 	return asked(f.daemon.Resume(ctx, name))
 }
 
-// known() returns an error if the pipeline has no stream of one of the given names, because a run would use that name
-// as a pattern.
+// known() returns an error if one of the names is not the name of a stream in the pipeline. Without this check, a run
+// would use that name as a pattern.
 func (f *Facts) known(name string, streams []string) error {
 	s, ok := f.daemon.Hub().Status(name)
 	for _, stream := range streams {

@@ -53,7 +53,7 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 	return all, snapshots
 }
 
-// mostScheduled is how many slots of a pipeline are read for the status of its runs.
+// mostScheduled is the maximum number of a pipeline's slots that are read to find the status of its runs.
 const mostScheduled = 200
 
 // scheduled() sets the status of the runs that have a slot. The status in the destinations may be wrong, because they
@@ -269,7 +269,7 @@ func recall(d *board.RunDetail, kept state.RunRecord) {
 		if at, ok := first[w]; ok && last[w].After(at) {
 			p.Started, p.Ended = at, last[w]
 		}
-		if p.Source == "" { // for a run over several sources, the journal has no error of a single stream
+		if p.Source == "" { // for a run over several sources, the journal does not store the errors of single streams
 			p.Error = cmp.Or(errs[[2]string{p.Stream, p.Destination}], p.Error)
 		}
 	}

@@ -118,7 +118,8 @@ type proofs struct {
 	omitted bool // there are too many passes to keep them in memory; they are read from the destination on request
 }
 
-// addOpen adds the streams that a run did not complete. The receiver p is nil if the run's passes are not in memory.
+// addOpen adds the streams that a run did not complete. If the run's passes are not in memory, p is nil, and addOpen
+// does nothing.
 func (p *proofs) addOpen(b *snapshot, r row) {
 	if p == nil {
 		return
