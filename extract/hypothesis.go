@@ -306,7 +306,7 @@ func (n keyedTuples) none() bool {
 	if len(n.at) == 0 {
 		return false
 	}
-	for range n.tuples() { //nolint:errcheck // an unreadable tuple may have the values
+	for range n.tuples() { //nolint:errcheck // a tuple that cannot be read may have a value for each parameter
 		return false
 	}
 	return true
@@ -327,7 +327,7 @@ func (p *pass) valueless(ctx context.Context) error {
 	if err != nil {
 		fault, ok := errors.AsType[*wire.Error](err)
 		if ok && (fault.Class == wire.Invalid || fault.Class == wire.Missing || paging.FailsOnData(fault)) {
-			return nil // the list needs the value
+			return nil // the list cannot be read without the parameters
 		}
 		return err
 	}

@@ -26,7 +26,8 @@ func clock(t *testing.T, answer func(month, year int) string) (*fixture, schemas
 	}, s), s
 }
 
-// Equal answers for two months refute the parameters only if a month without data has the same answer too.
+// Two months with equal answers show that the server ignores the month only if a month without data has the same answer
+// too.
 func TestMonthsCanBeRefuted(t *testing.T) {
 	this := month(time.Now())
 	var answers atomic.Int64
@@ -41,7 +42,7 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 			n := answers.Add(1)
 			return fmt.Sprintf(`[{"id":1,"a":2,"asked":%d},{"id":2,"asked":%d}]`, n, n)
 		}, false, true},
-		{"the user states the months", func(int, int) string { return `[{"id":1,"a":2},{"id":2}]` }, true, false},
+		{"the server ignores the month, and the user configured it", func(int, int) string { return `[{"id":1,"a":2},{"id":2}]` }, true, false},
 		{"each month has its records", func(m, y int) string { return fmt.Sprintf(`[{"id":%d}]`, 100*y+m) }, false, false},
 		{"two months are equal by chance", func(m, y int) string {
 			if y < 2000 {
@@ -154,7 +155,7 @@ func TestParentParameterCanBeRefuted(t *testing.T) {
 		ids     string
 	}{
 		{"the server ignores the parameter", two, all, false, true, false, "5,6"},
-		{"the server ignores the parameter, and the user states it", two, all, true, false, false, ""},
+		{"the server ignores the parameter, and the user configured it", two, all, true, false, false, ""},
 		{"the server uses the parameter", two, byKind, false, false, false, "5,5"},
 		{"two parents have the same records", two, alike, false, false, false, "5,5"},
 		{"no parent has a value", `[{"id":1,"parent":null},{"id":2}]`, all, false, true, true, "5,6"},

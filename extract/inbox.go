@@ -48,7 +48,7 @@ type Hint struct {
 	Stream string
 	Key    string // key of the record, a JSON scalar; "" if unknown: any record of the stream may have changed
 	Gone   bool   // the event says that the record was deleted
-	Data   []byte // the record as the event states it, a JSON object; nil if it states none
+	Data   []byte // the record in the event, a JSON object; nil if the event contains no record
 }
 
 // Delivery is one event with its hints.
@@ -119,12 +119,12 @@ func dataOf(body []byte) ([]byte, bool) {
 	return nil, true
 }
 
-// subject returns the key of the record that an event is about, and the record as the event states it. The argument
+// subject returns the key of the record that an event is about, and the record that the event contains. The argument
 // word is the event type, or the beginning of the type.
 //
-// The record is the whole data, or one of its members: the only member, or a member named "object" or like the last
-// part of the event type. If data has a member like lead_id, the event is about a part of that lead, and the result
-// object is nil.
+// The record is the whole data, or one member of the data. That is the only member, a member with the name "object", or
+// a member whose name is the last part of the event type. If data has a member like lead_id, the event is about a part
+// of that lead, and subject returns no record.
 func subject(data []byte, word string, fits func(key string) bool) (key string, object []byte) {
 	ms, err := jsondoc.SplitObject(data)
 	if err != nil {

@@ -25,7 +25,8 @@ func (c *Client) by(s schemas.Stream) string {
 	return ""
 }
 
-// begin sets what a pass requests. It gets the cursor of the previous pass, and the time by [Config.Now].
+// begin sets which part of the list a pass requests. The argument prev is the cursor of the previous pass, and now is
+// the time by [Config.Now].
 func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now time.Time) {
 	m.Plan = newWindowPlan(s, now)
 	if by == "" {
@@ -47,7 +48,7 @@ func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now tim
 		return
 	case prev.By != by:
 		if i.Auto && !prev.Settled.IsZero() && strings.HasPrefix(prev.By, i.Field+" ") {
-			m.Before = prev.Settled.Add(-i.Overlap()) // new probes found another parameter: this whole pass shows what earlier passes missed
+			m.Before = prev.Settled.Add(-i.Overlap()) // new probes found another parameter: this whole pass finds the changes that earlier passes missed
 		}
 		return
 	}
@@ -85,7 +86,8 @@ func (m *passCursor) bounds(s schemas.Stream) []bound {
 // far ahead of the source's clock.
 const unknownClock = time.Hour
 
-// clock sets Began to the time of the first page's request, by the source's clock. The pass may miss later changes.
+// clock sets the time Began of the pass: when its first page was requested, by the source's clock. The pass may miss
+// changes after this time.
 func (p *pass) clock(a *answer) {
 	m, i := &p.mark, p.s.Incremental
 	if a == nil || m.Pages > 1 {
@@ -99,10 +101,10 @@ func (p *pass) clock(a *answer) {
 	m.ClockBack = m.Began.Before(m.Edge.Add(-i.Overlap()))
 }
 
-// observe reports for each record whether it was changed before m.Before. The argument records is a JSON array. The
-// argument a is nil for a page that was put together from several answers. The result is nil if m.Before is unknown. In
-// a whole pass, a record without a time counts as changed before m.Before, because incremental passes may never find
-// it.
+// observe returns for each record whether its last change is before the time m.Before. It returns nil if m.Before is
+// unknown. The argument records is a JSON array. The argument a is the answer, or nil if the page was put together from
+// several answers. In a whole pass, a record without a time counts as changed before m.Before, because incremental
+// passes may never find it.
 func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	m, i := &p.mark, p.s.Incremental
 	if m.By == "" {
@@ -144,7 +146,7 @@ func (p *pass) misplace(least, at time.Time) {
 	if m.Misplaced != "" || least.IsZero() || at.Sub(least) <= i.Overlap() {
 		return
 	}
-	m.Misplaced = fmt.Sprintf("on page %d a record with %s %s comes after one with %s", m.Pages, i.Field, at.Format(time.RFC3339), least.Format(time.RFC3339))
+	m.Misplaced = fmt.Sprintf("on page %d a record with %s %s comes after a record with %s", m.Pages, i.Field, at.Format(time.RFC3339), least.Format(time.RFC3339))
 	if m.Tail {
 		m.Tail, m.Whole = false, p.c.cfg.Now().UTC()
 	}
@@ -183,7 +185,7 @@ func (p *pass) staleNote() string {
 	if p.mark.Since.IsZero() || p.seen.stale == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %d records are older than requested by %s", p.seen.stale, p.seen.records, p.s.Incremental.Param)
+	return fmt.Sprintf("%d of %d records are older than the time that was requested with %s", p.seen.stale, p.seen.records, p.s.Incremental.Param)
 }
 
 func (p *pass) rangeEndNote() string {

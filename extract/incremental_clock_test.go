@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The clock of this machine does not decide when a whole pass is due: another machine may have run the pass before.
+// The clock of this machine does not decide when a whole pass is due: another machine may have run the previous pass.
 func TestWholePassBySharedClock(t *testing.T) {
 	s := list("crm.leads", "id")
 	s.Incremental = schemas.Incremental{Field: "updated_at", Param: "since", Format: schemas.MomentRFC3339}

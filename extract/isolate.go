@@ -107,8 +107,8 @@ func (l *listReader) isolation(at paging.Position, fault *wire.Error) (i *isolat
 	return i, true
 }
 
-// sized() reports whether the server returns pages of the requested size. If not, page numbers would select other
-// records.
+// sized() reports whether the server returns pages of the requested size. With pages of another size, a page number
+// would select other records than expected.
 func (i *isolation) sized(ctx context.Context) bool {
 	p := part{0, i.page.rows / factor(i.page.rows)}
 	a, err := i.request(ctx, p)
@@ -124,7 +124,8 @@ func (i *isolation) sized(ctx context.Context) bool {
 	return i.l.asm.assemble(a.d, f, &b) == nil && int64(b.N) == p.rows
 }
 
-// split reads p in smaller parts. Each begins at a multiple of its length, so that a page number can select it.
+// split reads p in smaller parts. Each smaller part begins at a multiple of its length, so that a page number can
+// select it.
 func (i *isolation) split(ctx context.Context, p part) error {
 	rows := p.rows / factor(p.rows)
 	for from := p.from; from < p.from+p.rows; from += rows {
@@ -265,7 +266,7 @@ func (i *isolation) signals() paging.Signals {
 	switch {
 	case i.total >= 0 && i.st.at.Kind == paging.KindPage:
 		s.LastPage = pages(i.total)
-	case i.total >= 0 || i.last == nil: // the total decides, or the next page is requested
+	case i.total >= 0 || i.last == nil: // the total is enough, or the last part is a gap and has no signals
 	case i.last.LastPage >= 0 && i.st.at.Kind == paging.KindPage:
 		s.LastPage = pages(i.last.LastPage * i.end.rows)
 	case i.last.More == paging.Yes || i.last.Next != nil || i.last.Token != "":

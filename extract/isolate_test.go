@@ -105,7 +105,7 @@ func TestBrokenRecordIsIsolated(t *testing.T) {
 			}
 			require.Equal(t, tt.gaps, gaps)
 			if tt.Progress.Type == "" {
-				return // a later process would continue with the paging that this one has learned, not with tt.Progress
+				return // a later process would continue with the paging that this process has learned, not with tt.Progress
 			}
 			for i, at := range r.cursors[:len(r.cursors)-1] {
 				again, err := read(c.Client, s, at)

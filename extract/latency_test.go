@@ -19,8 +19,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// farServer answers in virtual time, after the latency. It counts requests in sliding windows, and keeps the times of
-// their arrival.
+// farServer answers each request after the latency, in virtual time. It counts requests in sliding windows, and keeps
+// the times of their arrival.
 type farServer struct {
 	limit   int
 	latency time.Duration
@@ -148,8 +148,8 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// The first pass of a list begins with a negotiation. That takes only one more round trip than a pass that already
-// knows how to read the list, and no page is read twice.
+// The first pass of a list begins with a negotiation. A pass with a negotiation takes only one round trip more than a
+// pass that already knows how to read the list, and requests no page twice.
 func TestFirstReading(t *testing.T) {
 	s := list("x.things", "id")
 	s.Stated = map[string]string{"path": schemas.StatedConfigured}
@@ -176,7 +176,7 @@ func TestFirstReading(t *testing.T) {
 	require.LessOrEqual(t, first-known, server.latency+50*time.Millisecond)
 }
 
-// Once the parameter of the page size is known for one list, it is tried first for similar lists.
+// Once it is known which parameter sets the page size of one list, probes of similar lists try this parameter first.
 func TestDialect(t *testing.T) {
 	var streams []schemas.Stream
 	for i := range 3 {
@@ -202,8 +202,8 @@ func TestDialect(t *testing.T) {
 	require.Equal(t, []int{requests[0], requests[0] - 1, requests[0] - 1}, requests)
 }
 
-// After a request of its own, a pass takes no more answers of the negotiation. Otherwise a record that moves to another
-// page in between may be missing from all pages that were read.
+// A pass uses answers that the negotiation has kept only until it sends its first request. An older answer after a
+// newer one could miss a record that moved to another page in between.
 func TestEarlyAnswersInOrder(t *testing.T) {
 	s := list("x.things", "id")
 	e := (&Client{maxBytes: 64 << 20}).newTestEarly()
@@ -223,7 +223,7 @@ func TestEarlyAnswersInOrder(t *testing.T) {
 	require.Zero(t, e.c.keptBytes.Load())
 }
 
-// A pass does not take an answer that is older than a minute, even if the pass began in time.
+// A pass does not take an answer that is older than a minute, even if the answer was younger when the pass began.
 func TestEarlyAnswersAge(t *testing.T) {
 	s := list("x.things", "id")
 	e := (&Client{maxBytes: 64 << 20}).newTestEarly()
@@ -241,7 +241,8 @@ func (c *Client) newTestEarly() *earlyAnswers {
 	return c.newEarly("x.things", true)
 }
 
-// A server may accept each token only once. A pass that takes answers of the probes does not send their tokens again.
+// A server may accept each token only once. A pass that uses the answers to probes does not send the tokens of these
+// probes again.
 func TestTokensThatAreAcceptedOnce(t *testing.T) {
 	issued, next := map[string]int{}, 0
 	s := own("x.things")

@@ -20,7 +20,7 @@ type listReader struct {
 	firstTotal    int64
 	lastTotal     int64
 	visited       map[uint64]bool // hashes of the cursors that the list has returned
-	lastID        string          // id of the last record, by which the next page may be requested
+	lastID        string          // id of the last record; some lists need it in the request for the next page
 	lastN         int
 	lastKey       uint64
 	lastPrint     uint64
@@ -34,9 +34,9 @@ type listReader struct {
 	lastSignals   paging.Signals
 	signalsBefore paging.Signals
 	promised      bool
-	shorter       []shortPage // pages after the last full one
+	shorter       []shortPage // pages after the last full page
 	shortRereads  int         // short pages that were requested again
-	capped        bool        // the server refused the page after a full one: either the list has ended, or the server limits the number of pages
+	capped        bool        // the server refused the page after a full page: either the list has ended, or the server limits the number of pages
 	unproved      bool        // some parameters could not be tried, and all other parameters returned the same records
 	counts        bool        // the totals of the list count only the records of a page
 	incomplete    []string
@@ -109,7 +109,7 @@ func (l *listReader) read(st *step) error {
 		l.adoptToken(&s, st.at, l.constant)
 	}
 	if s.More == paging.No && l.promised {
-		s.Unread = slices.DeleteFunc(s.Unread, func(u paging.Unread) bool { return u.Number < 0 }) // the list says that it ends here
+		s.Unread = slices.DeleteFunc(s.Unread, func(u paging.Unread) bool { return u.Number < 0 }) // this page says that the list ends here
 	}
 	l.promised = l.promised || s.More == paging.Yes
 	l.signalsBefore = l.lastSignals
@@ -165,7 +165,8 @@ func (l *listReader) single(f records.Found, st *step, s paging.Signals) bool {
 func absentObject(c schemas.Class) bool { return c.Single() && c != schemas.ClassReport }
 
 // checkPageNumber compares the requested page number with the page number in the answer. After the end, some servers
-// return another page. A number that is the same on every page says nothing. guard() recognizes repeated pages.
+// return another page. If the answers to all pages have the same number, the number shows nothing, and guard()
+// recognizes repeated pages.
 func (l *listReader) checkPageNumber(st *step, s *paging.Signals) error {
 	l.misplaced = -1
 	if st.at.Kind == paging.KindNone {
@@ -181,7 +182,7 @@ func (l *listReader) checkPageNumber(st *step, s *paging.Signals) error {
 		return nil
 	}
 	if l.clampedTo = -1; s.Page == st.at.Number()-1 && paging.Sum(st.batch.Keys) == l.lastPrint && l.pager.Settled && l.pager.Last < st.at.Number() {
-		l.clampedTo = s.Page // after its end the list returns its last page again, and says so
+		l.clampedTo = s.Page // after its end the list returns its last page again, with the number of that page
 		return nil
 	}
 	if s.Page == l.echoed {

@@ -14,8 +14,8 @@ import (
 	"github.com/penstock-data/penstock/state/retry"
 )
 
-// look requests a position without counting it as a page. Except for the first page, it sends a probe, because the
-// server may not know the parameters.
+// look requests the page at a position, and does not count it as a page of the pass. Except for the first page, the
+// request is a probe, because the server may not know the parameters.
 func (l *listClient) look(ctx context.Context, at paging.Position) (*step, error) {
 	if at == (paging.Position{}) {
 		return l.reread(ctx, at)
@@ -96,8 +96,8 @@ func (l *listClient) inspect(ctx context.Context, at paging.Position, send func(
 	return st, nil
 }
 
-// locate finds the records of a page. If another page had them at another place, locate returns an error: a changed
-// answer must not look like the end of the list.
+// locate finds the records of a page. If an earlier page had its records at another place, locate returns an error: a
+// changed answer must not look like the end of the list.
 func (l *listClient) locate(d *jsondoc.Doc) (records.Found, error) {
 	if l.traits.layout.Form != records.FormNone {
 		f, err := records.FindAgain(d, l.s, l.traits.layout)
@@ -162,7 +162,7 @@ func serverFault(err error) bool {
 	return ok && e.Class == wire.Transient && e.Status >= 500
 }
 
-// endpointTraits is what is known about an endpoint. The lists of all parents of a child stream share it.
+// endpointTraits is what is known about an endpoint. All lists of a child stream share one endpointTraits value.
 type endpointTraits struct {
 	layout    records.Found       // only pointer and form are set
 	whole     int                 // length of the longest list for which probes found no further page; 0 for none
@@ -184,7 +184,7 @@ type listClient struct {
 	others     *otherLists     // set if a negotiation chooses between several lists; otherwise nil
 	constant   map[string]bool // texts of unknown meaning on the first page, by pointer and value
 
-	foreseen *earlyAnswers // in a negotiation: probes that were sent in advance; it also keeps answers for the pass
+	foreseen *earlyAnswers // in a negotiation: probes that were sent in advance, and answers that are kept for the pass
 	early    *earlyAnswers // in a pass: answers that a negotiation has kept
 
 	budget   int // maximum number of requests for probes; 0 for no limit
@@ -201,7 +201,7 @@ type step struct {
 	reread    bool
 	note      string
 	bare      bool // the answer has no array of records: the array is null or missing
-	afterLast bool // page N of N pages; if pages are numbered from 0, it does not exist
+	afterLast bool // the step is page N of N pages; if pages are numbered from 0, there is no page N
 	gaps      []Gap
 	file      *File
 
@@ -256,7 +256,7 @@ func (st *step) page() *paging.Page {
 	return &paging.Page{At: st.at, Hashes: st.batch.Hashes, Doc: st.a.d, Signals: st.signals, Total: st.total, Rule: st.Rule, Note: st.note, Answer: st.a}
 }
 
-// Stream returns the stream with the paging of the next requests.
+// Stream returns the stream, with the paging that the next requests use.
 func (l *listClient) Stream() *schemas.Stream { return &l.s }
 
 // Values returns the values that the stream sends for a parameter.
@@ -270,7 +270,7 @@ func (l *listClient) Values(param string) []string {
 	return all
 }
 
-// Look requests a position without counting it as a page.
+// Look requests the page at a position, and does not count it as a page of the pass.
 func (l *listClient) Look(ctx context.Context, at paging.Position) (*paging.Page, error) {
 	st, err := l.look(ctx, at)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// list reads a list. If a cursor expires, it starts again from the beginning, once. This needs a key, because some
-// records then come twice, and the key identifies them.
+// list reads a list. If a cursor expires, it starts again from the beginning, once. It does so only if the stream has a
+// key: some records then come twice, and the key identifies them.
 func (p *pass) list(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		for restarted := false; ; restarted = true {
@@ -95,7 +95,7 @@ func (p *pass) page(l *listReader, st *step) Page {
 }
 
 // unexplained() returns the signals that may announce more records, although the list has ended. If the user configured
-// the paging, only a total that is a lower bound counts.
+// the paging, the only such signal is a total that is a lower bound.
 func (l *listReader) unexplained(st *step) []string {
 	var out []string
 	if st.Rule == RuleSingle {

@@ -288,7 +288,8 @@ func TestPagesEmpty(t *testing.T) {
 	}
 }
 
-// A request with the text "null" would not return the rest of the list.
+// If the last record has no id, the pass fails. A request with the text "null" as the id would not return the rest of
+// the list.
 func TestNullIDIsNotSent(t *testing.T) {
 	s := list("x.things", "id")
 	s.Pagination = schemas.Pagination{Type: "since_id", Page: "starting_after"}

@@ -33,7 +33,7 @@ func TestAnswersThatAreEasilyMisread(t *testing.T) {
 		return from, min(from+10, n)
 	}
 	for name, h := range map[string]http.HandlerFunc{
-		"the stated offset is the one of the next page": func(w http.ResponseWriter, r *http.Request) {
+		"the stated offset belongs to the next page": func(w http.ResponseWriter, r *http.Request) {
 			from, to := part(r, "offset", 35)
 			fmt.Fprintf(w, `{"hasMore":%t,"offset":%d,"results":%s}`, to < 35, to, rows(from, to, 35))
 		},
@@ -49,7 +49,7 @@ func TestAnswersThatAreEasilyMisread(t *testing.T) {
 			p := number(r, "page", 1)
 			fmt.Fprintf(w, `{"next_page":%d,"data":%s}`, p+1, rows((p-1)*10, p*10, 35))
 		},
-		"the member pending is not about paging": func(w http.ResponseWriter, r *http.Request) {
+		"the member `pending` is not about paging": func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			fmt.Fprintf(w, `{"pending":3,"data":%s}`, rows((p-1)*10, p*10, 35))
 		},

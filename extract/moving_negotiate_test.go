@@ -38,8 +38,8 @@ func TestListThatGrowsDuringNegotiation(t *testing.T) {
 	}
 }
 
-// The second page repeats the first. If this page is requested again with the server's own page size and has other
-// records, the list has ended. Otherwise the server ignores page numbers, and the pass fails.
+// The second page repeats the first page. The pass requests the second page again, with the server's own page size. If
+// this answer has other records, the list has ended. Otherwise the server ignores page numbers, and the pass fails.
 func TestOnlyPageRepeats(t *testing.T) {
 	usesNumber := true
 	s := own("x.things")

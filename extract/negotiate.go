@@ -18,9 +18,9 @@ import (
 // 5 or 6 for a list with the usual paging. // Invariant 15
 const maxProbes = 52
 
-// Negotiate finds out how to read s. It sends probes that may refute its hypotheses, and returns the hypotheses that
-// remain. The number of requests is limited. If it cannot find out how to read the list, the error holds the evidence,
-// and the Convention holds only the number of requests.
+// Negotiate finds out how to read the stream s. It sends probes that may refute its hypotheses, and returns the
+// hypotheses that remain. The number of requests is limited. If it cannot find out how to read the list, the error
+// holds the evidence, and the Convention holds only the number of requests.
 //
 // Negotiate sends no request for a stream of files or for a child stream. For child streams, the first list of a pass
 // shows how the lists are paged.
@@ -32,7 +32,7 @@ func (c *Client) Negotiate(ctx context.Context, s schemas.Stream) (Convention, e
 
 // Explore does what [Client.Negotiate] does. It also looks for a query that sorts the list, and for a filter that
 // leaves out unchanged records. If the server supports one of these, Explore sends about 5 to 15 more requests. A later
-// pass cannot use its answers.
+// pass cannot use the answers to these requests.
 func (c *Client) Explore(ctx context.Context, s schemas.Stream) (Convention, error) {
 	return c.negotiate(ctx, s, true)
 }
@@ -173,7 +173,7 @@ func (n *negotiation) envelope(d *jsondoc.Doc) {
 	f := n.open(FactRecords)
 	f.From = n.stated("records")
 	if len(n.rows) == 0 && n.at.Form != records.FormOne {
-		// Records may appear in another list later.
+		// The list is empty. Later answers may have their records in another list.
 		f.Evidence = []string{fmt.Sprintf("the first page is %s; it has no records that would show their place", n.out.Shape)}
 		n.out.Open = n.owned()
 		return

@@ -203,7 +203,7 @@ func TestKeyMembersAreFoundByTheirColumn(t *testing.T) {
 			key, _ := c.Fact(FactKey)
 			require.Empty(t, key.Refuted)
 			require.NotEmpty(t, key.Evidence)
-			require.Equal(t, name, c.Order.Field, "the order is by a field of the source")
+			require.Equal(t, name, c.Order.Field, "the list is ordered by a field of the source")
 			require.Len(t, r.records, 25)
 		})
 	}

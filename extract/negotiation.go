@@ -38,8 +38,8 @@ func (n *negotiation) isPagingError(err error) bool {
 	return ok
 }
 
-// owned() reports whether the user defined the stream. Only such streams learn keys: the catalogue states the keys of
-// its own streams.
+// owned() reports whether the user defined the stream. A negotiation looks for keys only in such streams: the catalogue
+// states the keys of its own streams.
 func (n *negotiation) owned() bool { return n.s.Stated["path"] != "" }
 
 func (n *negotiation) stated(about string) Provenance {

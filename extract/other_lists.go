@@ -75,7 +75,7 @@ func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 	}
 	if doubt == nil {
 		doubt = malformed(n.s, paging.Position{}, n.whichList(n.at.Pointer, o.changed,
-			fmt.Sprintf("paging parameters do not change the list at %s, but the one at %s", n.at.Pointer, o.changed)))
+			fmt.Sprintf("paging parameters leave the list at %s unchanged, but change the list at %s", n.at.Pointer, o.changed)))
 	}
 	return &otherListError{taken: n.at.Pointer, place: o.changed, cause: doubt}
 }

@@ -27,8 +27,8 @@ func TestSeveralLists(t *testing.T) {
 	}
 }
 
-// The first list of the answer holds all records. The other list changes: with each reading, or with paging parameters.
-// Still, the first list is read. In the second case, the path names the first list.
+// The first list of the answer holds all records. The other list changes with each reading, or with the page parameter.
+// Still, the first list is read.
 func TestListThatIsWholeBesideOthers(t *testing.T) {
 	requested := 0
 	for name, other := range map[string]func(r *http.Request) string{

@@ -12,8 +12,8 @@ import (
 
 // Page is one step of a pass: records, and the cursor after them.
 type Page struct {
-	// Records is a JSON array. It is often a slice of the response body. Records from boards, maps or groups are
-	// copied into one array. Records is valid only until the loop continues.
+	// Records is a JSON array. It is often a slice of the response body. Records from boards, maps or groups are copied
+	// into one array. Records is valid only until the loop asks for the next page.
 	Records []byte
 
 	Next     state.Cursor // cursor after this page; commit it together with the page's rows
@@ -96,7 +96,7 @@ type End struct {
 	LastTotal  int64     // total on the last page; -1 for none
 	Reread     bool      // the records were read twice and were the same
 	Round      bool      // the server may have cut the list: its number of records is round, or nothing shows its end
-	Refused    bool      // the server refused the page after a full one: either the list ended, or the server limits the number of pages
+	Refused    bool      // the server refused the page after a full page: either the list ended, or the server limits the number of pages
 	Counted    bool      // pages were requested by number or offset, so a deleted record shifts all records after it
 	Drift      Drift     // signs that the list changed while it was read
 	Gaps       []Gap     // records of the list that the server could not return

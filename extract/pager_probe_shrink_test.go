@@ -9,8 +9,8 @@ import (
 )
 
 // A list fits on one page. If the list is requested in smaller pages, these pages show how the list continues. If the
-// last smaller page announces no more records, the list has ended. If the server cuts the list, smaller pages show
-// nothing.
+// last smaller page announces no more records, the list has ended. If the server returns only a part of the list,
+// smaller pages show nothing.
 func TestOnlyPageInSmallerPages(t *testing.T) {
 	link := servers.Signal{At: "header Link", Says: "next header"}
 	cursor := servers.Signal{At: "/meta/after", Says: "next", End: "absent"}

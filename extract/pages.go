@@ -8,10 +8,10 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Pages reads s. A cursor from an interrupted pass continues that pass. Pages starts at the beginning of the list if
-// the cursor is "", if its pass has ended, or if the request of s has changed.
+// Pages reads the stream s. A cursor from an interrupted pass continues that pass. Pages starts at the beginning of the
+// list if the cursor is "", if the pass of the cursor has ended, or if the requests for s have changed since.
 //
-// The last page has End. After an error no page follows. The pages before the error are valid, and a pass may
+// The last page has the field End. After an error no page follows. The pages before the error are valid, and a pass may
 // continue after them. Errors of the source wrap [*wire.Error], errors of a parent are a [*ParentError]. When the
 // caller leaves the loop early, Pages stops its requests before it returns.
 func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[Page, error] {

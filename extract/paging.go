@@ -141,7 +141,7 @@ func (n *negotiation) beyond(ctx context.Context, first *step, second *paging.Pa
 	like, grown := paging.Compare(end.batch.Hashes, probe.batch.Hashes), end.signals.LastPage > first.signals.LastPage || end.signals.Total > first.signals.Total
 	n.c.release(end.a)
 	if like == paging.SameRecords || like == paging.MostlySame {
-		f.Evidence = append(f.Evidence, fmt.Sprintf("page %d, after the last, repeats the last one", last+1))
+		f.Evidence = append(f.Evidence, fmt.Sprintf("page %d, after the last, repeats the last page", last+1))
 		return nil
 	}
 	if grown || probe.signals.LastPage > first.signals.LastPage || probe.signals.Total > first.signals.Total {
@@ -151,7 +151,8 @@ func (n *negotiation) beyond(ctx context.Context, first *step, second *paging.Pa
 	return n.l.unsettled(&paging.UnexplainedError{Tried: f.Evidence, Seen: fmt.Sprintf("the list states that page %d is its last, but the page after it has other records", last)})
 }
 
-// foresee begins several independent probes at once. A list that states its number of pages needs all of these probes.
+// foresee sends several probes at once, if the list states its number of pages. Such a list needs all of them, and they
+// do not depend on each other.
 func (n *negotiation) foresee(ctx context.Context, st *step) {
 	last := st.signals.LastPage
 	if st.Rule != "" || st.Next.Kind != paging.KindPage || st.Next.Number() != 2 || last < 2 || n.l.pager.Stated || n.s.Method != http.MethodGet {

@@ -104,9 +104,9 @@ func blank(d *jsondoc.Doc, r jsondoc.Value, pointer string) bool {
 	return d.Kind(v) == '"' && d.IsEmpty(v)
 }
 
-// write stores the line of a record, unless an equal line is already stored. The argument hash is the fingerprint of
-// the record. The fingerprint of a line is the sum of the fingerprints of all records that have this line. So this sum
-// changes if any of these records changes.
+// write stores the tuple of a record as one line, unless an equal line is already stored. The argument hash is the
+// fingerprint of the record. Each line has a fingerprint too: the sum of the fingerprints of all records with this
+// tuple. So the sum changes if any of these records changes.
 func (s *paramSpool) write(line []byte, hash uint64) error {
 	h := maphash.Bytes(s.seed, line)
 	if at, ok := s.seen[h]; ok {
@@ -144,7 +144,7 @@ func (s *paramSpool) seal() error {
 	return nil
 }
 
-// tuples yields the lines. Each is valid until the loop continues.
+// tuples yields the stored tuples. Each tuple is valid until the loop asks for the next tuple.
 func (s *paramSpool) tuples() iter.Seq2[tuple, error] {
 	return func(yield func(tuple, error) bool) {
 		readers := []io.Reader{bytes.NewReader(s.memory)}

@@ -31,8 +31,9 @@ func (e *ParentError) Unwrap() error { return e.Err }
 // itself.
 const parentWait = 30 * time.Second
 
-// parentFeed collects the values that child streams take from the records of one parent stream. They come from the
-// last complete pass over the parent in this run, or from a reading only for the children.
+// parentFeed collects the values that child streams take from the records of one parent stream. The values come from
+// the last complete pass over the parent in this run. Without such a pass, the feed reads the parent itself, only for
+// the children.
 type parentFeed struct {
 	c      *Client
 	parent schemas.Stream
@@ -67,7 +68,7 @@ func (c *Client) feedOf(s schemas.Stream) (*parentFeed, error) {
 		if f.collects(key, s.Params) {
 			return f, nil
 		}
-		// This feed is filled without the parameters of s. So the loop continues with a second name, which gets its own
+		// This feed does not collect the values for s. So the loop continues with a second name, which has another
 		// feed.
 	}
 	return nil, fmt.Errorf("stream %s: parent %s is already being read without the values that this stream needs", s.Name, s.Parent)
@@ -116,7 +117,7 @@ func (f *parentFeed) tap(ctx context.Context, pages iter.Seq2[Page, error], resu
 		return pages
 	}
 	return func(yield func(Page, error) bool) {
-		err := errStopped // stays the result if the caller panics, so that waiting children continue. Invariant 15
+		err := errStopped // the result if the caller panics: waiting children then continue. Invariant 15
 		defer func() { f.finish(ctx, err, nil) }()
 		err = f.drain(pages, yield)
 	}
@@ -267,7 +268,7 @@ func (f *parentFeed) read(ctx context.Context) {
 	if !f.claim() {
 		return
 	}
-	err := errStopped // stays the result if the reading panics, so that waiting children continue
+	err := errStopped // the result if the reading panics: waiting children then continue
 	var list *ParentList
 	defer func() { f.finish(ctx, err, list) }()
 	s := f.c.settled(f.parent)

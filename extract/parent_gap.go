@@ -40,9 +40,9 @@ func (f *fanPass) continueWithout(ctx context.Context, t tupleRequest, w *lookah
 	return nil
 }
 
-// tooMany reports whether the pass must fail because too many parents could not be read. After maxGaps gaps, only
-// failures with retries count, because the others are cheap. If a parent's value fits no request, penstock sends no
-// request, and the failure says nothing about the endpoint. // Invariant 15
+// tooMany reports whether the pass must fail because too many parents could not be read. After maxGaps gaps, it counts
+// only failures that were retried, because other failures cost little. A failure without a request does not count
+// either, because it shows nothing about the endpoint: the parent's value fits no request. // Invariant 15
 func (f *fanPass) tooMany(fault *wire.Error) bool {
 	return len(f.mark.Gaps) >= maxGaps && fault.Attempts > 1 || f.failed >= allGone && !f.answered
 }

@@ -73,7 +73,7 @@ func TestPartsOfAPage(t *testing.T) {
 			for range page.Parts() {
 				break
 			}
-			require.Equal(t, whole, page.Records, "a loop that stops early")
+			require.Equal(t, whole, page.Records, "a loop that stops early changes nothing")
 		})
 	}
 }

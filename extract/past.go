@@ -27,7 +27,7 @@ func (l *listReader) past(ctx context.Context, at paging.Position, err error) (*
 	case refused == http.StatusForbidden, l.lastSignals.Remaining > 0:
 		return nil, false
 	case l.pages == 1 && l.lastSignals.More == paging.Yes:
-		return nil, false // the list has another page, perhaps by another parameter
+		return nil, false // the list has another page, which may need another parameter
 	case !counted || l.lastTotal > l.pager.Rows || l.pager.Last > 0 && at.Kind == paging.KindPage && at.Number() <= l.pager.Last:
 		return nil, false
 	default:

@@ -35,7 +35,7 @@ func TestPresentAsksForOneRecord(t *testing.T) {
 	s, _ := p.catalogue.Find("crm.deal")
 	require.NoError(t, p.SetFaults(sandbox.Fault{Match: "crm.*", Kind: sandbox.FaultModuleOff}))
 	record, _, err := p.client(t).Record(context.Background(), s, map[string][]byte{"id": []byte("1")})
-	require.Error(t, err, "a module that is switched off does not show that the record is gone")
+	require.Error(t, err, "an answer that the module is switched off does not show that the record is gone")
 	require.Nil(t, record)
 }
 

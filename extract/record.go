@@ -16,9 +16,9 @@ import (
 
 var errNoRecord = errors.New("the answer neither holds the record nor says that it does not exist")
 
-// Record requests one record of s, a JSON object. The argument values has a JSON scalar for each parameter, by name.
-// Record returns nil only if the source says that there is no such record. Any other answer without the record is an
-// error. The number of HTTP requests is one, plus retries.
+// Record requests one record of the stream s, and returns it as a JSON object. The argument values has a JSON scalar
+// for each parameter, by name. Record returns nil only if the source says that there is no such record. Any other
+// answer without the record is an error. The number of HTTP requests is one, plus retries.
 func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error) {
 	params, err := constants(s)
 	if err != nil {
@@ -65,7 +65,7 @@ func WithContext(record []byte, param string, value []byte) []byte {
 // Sample returns the first page of a stream without a parent. Child streams take no values from it.
 func (c *Client) Sample(ctx context.Context, s schemas.Stream) (Page, error) {
 	if s.Parent != "" {
-		return Page{}, fmt.Errorf("stream %s: it has a parent, and so no first page", s.Name)
+		return Page{}, fmt.Errorf("stream %s has a parent, so it has no first page", s.Name)
 	}
 	if err := c.admit(s); err != nil {
 		return Page{}, err

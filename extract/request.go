@@ -156,7 +156,7 @@ func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	}
 	for _, v := range values {
 		if v.value[0] == '[' { // tupleValue() has made an array of a value that is too long
-			return nil, &wire.Error{Class: wire.Refused, Method: s.Method, Path: s.Path, Message: fmt.Sprintf("parameter %s: longer than %d bytes", v.Name, maxTupleValue)}
+			return nil, &wire.Error{Class: wire.Refused, Method: s.Method, Path: s.Path, Message: fmt.Sprintf("parameter %s: the value is longer than %d bytes", v.Name, maxTupleValue)}
 		}
 	}
 	return append(params, values...), nil

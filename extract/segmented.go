@@ -71,7 +71,7 @@ func (g *segmented) divide(a *answer, at paging.Position) {
 		return
 	}
 	if g.near = a.resp == nil || a.resp.Elapsed < leastLatency; g.near && len(g.under) == 0 {
-		g.plan.Skip() // no request is sent, so the keys need not be known
+		g.plan.Skip() // no request is sent, so the plan needs no keys
 		return
 	}
 	if p := g.l.pager; !p.Settled && !p.Stated && p.Rows == 0 {

@@ -42,8 +42,8 @@ func (l *timed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// burstsOf returns times with bursts of about 300 records, some minutes without any, and nights of 8 to 16 hours. The
-// last time is an hour before the end.
+// burstsOf returns the times of n records: bursts of about 300 records, some minutes without records, and nights of 8
+// to 16 hours. The last time is an hour before the end.
 func burstsOf(n int, end time.Time, r *rand.Rand) []time.Time {
 	times := make([]time.Time, n)
 	at := end.Add(-time.Hour)
@@ -86,7 +86,8 @@ var timedForms = map[string]func(at time.Time, r *rand.Rand) string{
 
 // Records come in bursts, with quiet nights between them. Each key begins with the time of its record, so two keys say
 // little about how many records are between them. Still, the list is read in segments, and each record is read once, in
-// order. This takes at most 3.2 times as long as by page numbers. One page after another would take 16 times as long.
+// order. This takes at most 3.2 times as long as a list that is paged by number. One page after another would take 16
+// times as long.
 func TestKeysOfBursts(t *testing.T) {
 	for form, write := range timedForms {
 		for i := range 8 {

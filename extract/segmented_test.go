@@ -131,12 +131,12 @@ func readKeyed(t *testing.T, c *Client, from state.Cursor, stop int) (ids []int,
 	return ids, next, end, requests
 }
 
-// The server of a list of 20,000 records is 200 ms away, and allows 100 requests a second. To read the list by ids
-// takes at most 1.45 times as long as by page numbers, or 1.65 times as long if nothing shows where the list ends. One
-// page after another would take 16 times as long.
+// The server of a list of 20,000 records is 200 ms away, and allows 100 requests a second. A list that is paged by ids
+// takes at most 1.45 times as long to read as a list that is paged by number. If nothing shows where the list ends, it
+// takes at most 1.65 times as long. One page after another would take 16 times as long.
 //
-// The order of concurrent requests is random, so the times of two runs differ by up to a tenth. By page numbers the
-// list takes 2.4 s. By ids it takes at least 2.9 s, if the first page shows where the list ends:
+// The order of concurrent requests is random, so the times of two runs differ by up to a tenth. With page numbers, the
+// list takes 2.4 s. With ids, it takes at least 2.9 s if the first page shows where the list ends:
 //   - The first page takes 0.2 s. After that, the rate limit allows one request every 10 ms.
 //   - To use this rate, 20 segments must be read at the same time. Each begins with a guess. About half of the last
 //     page of a segment is also on the first page of the next segment. So about 230 requests are needed for the 200
@@ -227,8 +227,8 @@ func TestNearKeys(t *testing.T) {
 }
 
 // A list states its total, and no page says whether it is the last. During the pass, records that were already read are
-// deleted. So the pass has read as many records as the total before the list ends. Still, it reads the last records
-// too.
+// deleted. So the number of records that the pass has read reaches the total before the list ends. Still, the pass
+// reads the last records too.
 func TestTotalOfShrinkingList(t *testing.T) {
 	k := &keyed{ids: idsFrom(1000, 3, rand.New(rand.NewPCG(1, 19))), bare: true, total: true}
 	all, answers := slices.Clone(k.ids), 0

@@ -163,7 +163,7 @@ func TestOneRecord(t *testing.T) {
 	s := own("x.things")
 	f := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"id":1,"items":[{"id":9}]}`) }, s)
 	_, err := f.Negotiate(t.Context(), s)
-	require.ErrorContains(t, err, "either one record, or holds the records in the list at /items", "it is unknown which")
+	require.ErrorContains(t, err, "either one record, or holds the records in the list at /items", "the answer may be a record or a list")
 
 	s = own("x.profile")
 	s.Class = schemas.ClassSingleton

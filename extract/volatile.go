@@ -66,8 +66,8 @@ func (v *volatility) observe(asm *assembler, d *jsondoc.Doc, f records.Found) {
 			came[key] = r
 		}
 	}
-	// If few keys of the answer are known, the answer is another page. Even the known keys may belong to other records
-	// there.
+	// If only a few keys of the answer are known, the answer is another page. On that page, even the known keys may
+	// belong to other records.
 	again := seen*100 >= min(all, len(v.records))*volatileShare
 	for key, r := range came {
 		switch before := v.records[key]; {

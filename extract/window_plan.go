@@ -50,8 +50,8 @@ func (f windowPlan) exhausted() bool {
 	return f.Found && f.Barren >= emptyMonths || f.Barren >= leadingEmptyMonths
 }
 
-// A pass without a beginning ends after emptyMonths empty months in a row. If no month had records yet, it ends after
-// leadingEmptyMonths. // Invariant 15
+// A pass over a range without a beginning ends after emptyMonths empty months in a row. If no month had records yet,
+// the pass ends after leadingEmptyMonths. // Invariant 15
 const (
 	emptyMonths        = 12
 	leadingEmptyMonths = 60

@@ -149,8 +149,8 @@ const (
 	sameAsOpen = 0xd9d9d9d9d9d9d9d9 // bits that are equal in all four brackets
 )
 
-// masks returns three masks of the block, with one bit per byte: of its quotes, of its backslashes, and of its
-// brackets. The mask of brackets may also have bits for _, y, Y and DEL, but JSON has none of these outside strings.
+// masks returns three masks of the block: its quotes, its backslashes, and its brackets. Each mask has one bit per
+// byte. The mask of brackets may also have bits for _, y, Y and DEL, but JSON has none of these outside strings.
 //
 // The block is handled as eight words of eight bytes. In each word, zeroBytes() sets the top bit of each matching byte.
 // The results of the eight words are shifted by different distances and merged into one word. At the end, transpose()
@@ -183,7 +183,7 @@ func transpose(x uint64) uint64 {
 func zeroBytes(x uint64) uint64 { return ^((x&lows + lows) | x | lows) }
 
 // escapes() returns a mask of the bytes that a backslash escapes. The second result is 1 if the first byte of the next
-// block is escaped. It is the argument carry of the call for the next block.
+// block is escaped. Pass this result as the argument carry when you call escapes() for the next block.
 func escapes(slashes, carry uint64) (hidden, next uint64) {
 	hidden = carry
 	slashes &^= carry

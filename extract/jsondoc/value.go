@@ -44,7 +44,7 @@ const keepNodes = 1 << 20
 // Err returns the first error that a walk found. The walk ended there.
 func (d *Doc) Err() error { return d.err }
 
-// Fail sets the error of the walk, unless there is one.
+// Fail sets the error of the walk, unless the walk already has an error.
 func (d *Doc) Fail(at int, what string) {
 	if d.err == nil {
 		d.err = fmt.Errorf("%s at offset %d", what, at)
@@ -75,7 +75,7 @@ func (d *Doc) IsObject(v Value) bool { return d.Kind(v) == '{' }
 // IsList reports whether v is an array.
 func (d *Doc) IsList(v Value) bool { return d.Kind(v) == '[' }
 
-// IsFalse reports whether v is false or 0, also in quotes.
+// IsFalse reports whether v is false or 0, with or without quotes.
 func (d *Doc) IsFalse(v Value) bool {
 	switch strings.ToLower(strings.Trim(string(d.Raw(v)), `"`)) {
 	case "false", "0":
@@ -254,7 +254,7 @@ func (d *Doc) Elements(v Value) iter.Seq[Value] {
 	}
 }
 
-// Shorten returns the body with only the first n elements of a list.
+// Shorten returns the body, in which the list has only its first n elements.
 func (d *Doc) Shorten(list Value, n int) []byte {
 	end := list.Start + 1
 	for v := range d.Elements(list) {
@@ -400,7 +400,7 @@ func NameIs(raw []byte, name string) bool {
 	return Unquote(raw) == name
 }
 
-// Unquote decodes a raw name or text, without quotes.
+// Unquote decodes a raw name or text. The argument has no quotes around it.
 func Unquote(raw []byte) string {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return string(raw)

@@ -35,8 +35,8 @@ func (cursor) NeedsNext(string) bool { return true }
 // Judge rejects a list whose token does not change, although each reading returns other records.
 func (g cursor) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
 	if t.Like == OtherRecords && t.Page.Signals.Token == t.Candidate.at.At {
-		// The page states its own token. Either it is the last page, or the server ignores the parameter and returns
-		// other records on every reading.
+		// The token on the page leads to this page itself. Either it is the last page, or the server ignores the
+		// parameter and returns other records on every reading.
 		before := p.First.Hashes
 		if _, err := p.Again(ctx); err != nil {
 			return Rejected, err

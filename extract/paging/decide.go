@@ -39,7 +39,7 @@ func (p *Progress) Decide(at Position, n int, lastID string, s Signals) (Continu
 	case s.Token != "" && n == 0 && s.Token == at.At && s.More == unstated:
 		return Continuation{Rule: RuleEmptyPage}, nil
 	case s.Token != "" && s.Token == at.At && s.More == unstated:
-		return Continuation{Rule: RuleNoNext}, nil // a token that leads to its own page means the end
+		return Continuation{Rule: RuleNoNext}, nil // a page whose token leads to this page itself is the last page
 	case n == 0 && s.More != Yes && (at.Kind == KindLink || p.Hint.Type == "link" && at.Kind != KindNone && s.Total < 0 && p.Settled) && (s.Next == nil || p.EmptyPages > 1):
 		return Continuation{Rule: RuleEmptyPage}, nil // the link leads to no records
 	case s.Token != "" && jsondoc.DigitsOnly(s.Token) && n == 0 && s.More == unstated && p.EmptyPages > 1:
@@ -53,7 +53,7 @@ func (p *Progress) Decide(at Position, n int, lastID string, s Signals) (Continu
 		if next, ok := p.linked(s.Next); ok && next != at {
 			return Continuation{Next: next, Open: guess && p.Cautious && next.Param != p.Hint.Page && !leads(next.Param)}, nil
 		} else if ok {
-			return Continuation{Rule: RuleNoNext}, nil // a link to its own page means the end
+			return Continuation{Rule: RuleNoNext}, nil // a page whose link leads to this page itself is the last page
 		}
 		return Continuation{Open: guess}, p.noNext(guess)
 	case s.opaque:
@@ -139,7 +139,7 @@ func (p *Progress) Onward(at Position, n int, lastID string, s Signals) (next Po
 }
 
 // count() decides for an answer that states only a total, or nothing about pages. If the total equals the number of
-// records on the first page, it may be the total of this page, and the list may have more pages.
+// records on the first page, the total may count only this page, and the list may have more pages.
 func (p *Progress) count(at Position, n int, lastID string, s Signals) Continuation {
 	next, ok := p.Onward(at, n, lastID, s)
 	full := s.Total >= 0 && p.Rows == s.Total
@@ -190,8 +190,8 @@ func (p *Progress) unsure() bool {
 	return true // the list may have a cursor with another name
 }
 
-// Following returns the position after the given one. It returns false if only the answer for the given position shows
-// the next one.
+// Following returns the position after the given position. It returns false if only the answer for the given position
+// can show the next position.
 func (p *Progress) Following(at Position) (Position, bool) {
 	return at.pager().Following(at, p)
 }
@@ -199,7 +199,7 @@ func (p *Progress) Following(at Position) (Position, bool) {
 // Computes reports whether the next position can be computed without signals in the answers.
 func (p *Progress) Computes() bool { return pagerOf(p.Hint.Type).Traits().Computes }
 
-// of returns the signals that belong to the configured kind of paging. The others are removed.
+// of() returns only the signals that belong to the configured type of paging.
 func (s Signals) of(typ string) Signals {
 	switch {
 	case pagerOf(typ).Traits().Computes:

@@ -9,7 +9,8 @@ import (
 	"github.com/penstock-data/penstock/extract/records"
 )
 
-// The member with the shortest name identifies the records, if several members have distinct values.
+// Several members may have a different value in each record. Of these members, the member with the shortest name
+// identifies the records.
 func TestIdentityIsStable(t *testing.T) {
 	var rows []records.Row
 	for i := range 3 {

@@ -99,7 +99,7 @@ func (g offset) findOrigin(ctx context.Context, p *Probe, c Candidate) error {
 			p.list.Release(st)
 		}
 		if st == nil && p.First.Signals.offset != 1 || st != nil && !slices.Equal(st.Keys, p.First.Keys) {
-			return nil // the records must also be in the same order
+			return nil // offset 1 does not return the records of the first page in the same order
 		}
 		moved, err := p.Again(ctx)
 		if err != nil {

@@ -112,7 +112,7 @@ func (page) findBase(ctx context.Context, p *Probe, c Candidate) error {
 		p.list.Release(st)
 	}
 	if p.Second != nil && (st == nil || like != SameRecords && like != MostlySame) {
-		return p.Unexplained("page 1 by " + c.at.Param + " is neither the first page nor another one, so it is unknown whether pages count from 0 or from 1")
+		return p.Unexplained("page 1 by " + c.at.Param + " has neither the records of the first page nor other records, so it is unknown whether pages count from 0 or from 1")
 	}
 	if st != nil && like == NoRecords && !p.server.controlled {
 		return p.control(ctx)

@@ -33,8 +33,8 @@ type Pager interface {
 	// Judge says what the answer to a candidate means.
 	Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error)
 
-	// Confirm tests a candidate that Judge accepted, by further probes. It is called on the pager of the candidate's
-	// position.
+	// Confirm sends further probes to test a candidate that Judge accepted. It is called on the pager of the
+	// candidate's position.
 	Confirm(ctx context.Context, p *Probe, t Trial) (accepted bool, err error)
 
 	// Describe returns a position in words. Valid checks a position that was stored. Send puts a position into a
@@ -150,7 +150,7 @@ const (
 	Done             // further probes have decided everything
 )
 
-// echoed() returns the parameter that an answer names, if it is one of the usual ones.
+// echoed() returns the parameter that an answer names, if it is one of the usual parameters.
 func echoed(n named, usual []string) []string {
 	if n.name != "" && slices.Contains(usual, n.name) {
 		return []string{n.name}

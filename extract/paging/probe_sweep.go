@@ -112,7 +112,8 @@ func (e *evidence) Everything() []string {
 }
 
 // pageOne returns the parameters that request page 1. They detect a list with the two pages 0 and 1. If such a list
-// answers page 2 with its first page, it looks as if it ignored the parameter. Page 1 shows that it does not.
+// answers page 2 with its first page, it looks as if it ignored the parameter. The answer to page 1 shows that it uses
+// the parameter.
 func (e *evidence) pageOne() string {
 	one := make(Query)
 	for _, name := range schemas.Paging().Parameters(schemas.ParamPage) {

@@ -5,9 +5,9 @@ import (
 	"fmt"
 )
 
-// decideUnpaged decides about a list that states nothing about pages, if no parameter returned a second page. If the
-// list reacted to a parameter, the first page may be only a part of the list. Then decideUnpaged tries larger page
-// sizes.
+// decideUnpaged decides whether the first page is the whole list. The list states nothing about pages, and no parameter
+// returned a second page. If the list reacted to a parameter, the first page may be only a part of the list. Then
+// decideUnpaged tries larger page sizes.
 func (p *Probe) decideUnpaged(ctx context.Context) error {
 	if p.reacted {
 		if done, err := p.findLargerSize(ctx); done || err != nil {
@@ -122,7 +122,7 @@ func (p *Probe) enlarge(ctx context.Context, name string) error {
 	}
 	p.Whole, p.Reread = true, false
 	if n := p.First.N; Round(n) && n < LargestPage {
-		return p.Unexplained(fmt.Sprintf("requested with %s=%d, the list has %d records, a round number, and may be cut there", name, LargestPage, n))
+		return p.Unexplained(fmt.Sprintf("the request with %s=%d returned %d records, a round number, so the server may have cut the list there", name, LargestPage, n))
 	}
 	return p.refuseAtLimit()
 }

@@ -48,7 +48,7 @@ func (p *Progress) within(at Position, total int64) bool {
 	return (at.Number()-p.page(Position{}))*p.Step < total
 }
 
-// Limit returns how many pages the list may have.
+// Limit returns how many pages a pass reads at most.
 func (p *Progress) Limit(most int) int64 {
 	if p.Last > 0 && p.Hint.Type != "offset" {
 		return min(int64(most), p.Last+2)

@@ -47,7 +47,8 @@ func splitNested(g []Candidate) [][]Candidate {
 }
 
 // search looks for the candidate that changes the list. It sends several candidates in one request. If the list
-// changes, it searches each half of them. If reacts is true, one of the candidates is known to change the list.
+// changes, search tries each half of these candidates. If reacts is true, one of the candidates is known to change the
+// list.
 func (p *Probe) search(ctx context.Context, g []Candidate, silent, reacts bool) (done bool, err error) {
 	if len(g) > 2 && !p.server.refuses {
 		if !reacts {
@@ -160,8 +161,8 @@ func (p *Probe) most(silent bool) int {
 	return maxSearch
 }
 
-// Run looks for the second page. If the list does not announce more records, it first sends all parameters in one
-// request. Only if the list changes does it look for the parameter that changed it.
+// Run looks for the second page. If the list does not announce more records, Run first sends all parameters in one
+// request. If the list changes, Run looks for the parameter that changed it.
 func (p *Probe) Run(ctx context.Context) error {
 	silent := p.First.Rule != "" && len(p.First.Signals.Doubts(int64(p.First.N))) == 0
 	if silent {

@@ -54,7 +54,7 @@ func (r *signalReader) lowerBound(v jsondoc.Value, pointer string) {
 }
 
 // parameters reads an object whose members are the parameters of the next page, such as {"continue": {"apcontinue":
-// …}}. Then the members are neither tokens nor unread signals.
+// …}}. Such members are neither tokens nor unread signals.
 func (r *signalReader) parameters(v jsondoc.Value, before Signals) {
 	params, unknown := url.Values{}, false
 	for raw, m := range r.d.Members(v) {

@@ -33,7 +33,7 @@ func TestSignalsOfManyMembers(t *testing.T) {
 		require.LessOrEqual(t, len(s.Unread), maxUnread+1)
 		last := s.Unread[len(s.Unread)-1]
 		require.Equal(t, "beside the records: not all read", last.String(), format)
-		require.Contains(t, s.Doubts(1<<40), last, "a text that is the same on each page is ignored, a number is not")
+		require.Contains(t, s.Doubts(1<<40), last, "the signal is a number: a text that is the same on each page is ignored")
 		require.Equal(t, "abc", s.Token, "the cursor after these members is found")
 		require.Greater(t, r.doubted, maxDoubted)
 	}
@@ -45,7 +45,7 @@ func TestSignalsOfManyMembers(t *testing.T) {
 	require.Len(t, s.Unread, 1)
 	other, _ := read(1, `,"next%07d":"`+strings.Repeat("y", 1<<20)+`z"`)
 	require.Less(t, len(s.Unread[0].Value), 1000)
-	require.NotEqual(t, s.Unread[0].Value, other.Unread[0].Value, "long values with the same beginning")
+	require.NotEqual(t, s.Unread[0].Value, other.Unread[0].Value, "two long values with the same beginning stay different")
 }
 
 func TestTwoHeadersForTheNextPage(t *testing.T) {

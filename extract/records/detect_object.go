@@ -23,8 +23,9 @@ func (f *finder) column(v jsondoc.Value) bool {
 	return named && scalars <= 12
 }
 
-// sameKind reports whether the n objects in v are records of one kind. Either all have an id, or at least three have
-// the same members. Two are not enough: they may be the billing address and the shipping address of one record.
+// sameKind reports whether the n objects in v are records of one kind. Either all have an id, or all have the same
+// members and there are at least three objects. Two are not enough: they may be the billing address and the shipping
+// address of one record.
 func (f *finder) sameKind(v jsondoc.Value, n int) bool {
 	ids, names := 0, ""
 	same := n > 2

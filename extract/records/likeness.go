@@ -124,8 +124,8 @@ func KeyOf(record []byte, key string) string {
 	return KeyAmong(ms, key)
 }
 
-// KeyAmong returns the scalar value of the member that is named key, or that fills the column key. It returns "" if
-// there is no such member.
+// KeyAmong returns the scalar value of the member that identifies a record. The argument key is the name of this
+// member, or of the column that it fills. KeyAmong returns "" if there is no such member.
 func KeyAmong(ms []jsondoc.Member, key string) string {
 	for _, m := range ms {
 		if m.Name == key {

@@ -9,8 +9,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// ContextKey is a member that is added to a record. It holds the parent's values, and the group of the answer in
-// which the record was found.
+// ContextKey is the name of a member that is added to records. This member has the parameters of the request that come
+// from the parent. If the records are in groups, such as the stages of a board, the member also has the group of the
+// record.
 const ContextKey = "_context"
 
 // Row maps the names of a record's scalar members to their values as JSON.
@@ -96,7 +97,8 @@ func MemberAt(d *jsondoc.Doc, record jsondoc.Value, name string) jsondoc.Value {
 	return d.Get(d.Get(record, wrapper), inner)
 }
 
-// ContainerKey is the column for the name of the map entry in which a record was found.
+// ContainerKey is a column. If the answer is a map with records in its entries, the column has the name of the record's
+// entry.
 const ContainerKey = ContextKey + "__key"
 
 // Records yields the records of p. If the records are the values of an object, it also yields the name of each value.

@@ -155,7 +155,7 @@ func (c *contacts) change(number int) {
 
 func (c *contacts) truth() ([]json.RawMessage, error) {
 	if c.count > 2*distinctContacts {
-		return nil, fmt.Errorf("%d contacts are too many to hold: see WriteContactsNDJSON", c.count)
+		return nil, fmt.Errorf("%d contacts are too many to hold in memory: see WriteContactsNDJSON", c.count)
 	}
 	c.mu.RLock()
 	defer c.mu.RUnlock()

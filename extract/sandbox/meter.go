@@ -16,9 +16,9 @@ type Counting string
 
 // The ways of counting. The zero value is Sliding.
 const (
-	Sliding Counting = "sliding" // requests in the window before each request
-	Fixed   Counting = "fixed"   // requests in fixed windows of the server's clock
-	Bucket  Counting = "bucket"  // tokens, refilled at the rate of the limit
+	Sliding Counting = "sliding" // each request is checked against the requests in the window before it
+	Fixed   Counting = "fixed"   // requests are counted in fixed windows of the server's clock
+	Bucket  Counting = "bucket"  // each request takes a token; tokens are refilled at the rate of the limit
 )
 
 type meter interface {

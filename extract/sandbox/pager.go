@@ -27,7 +27,7 @@ type paging struct {
 type served struct {
 	data   any
 	beside object
-	whole  bool // data is the whole body, without an envelope
+	whole  bool // the array is the whole body, without an envelope
 	header http.Header
 }
 
@@ -62,7 +62,7 @@ func (q paging) page() int {
 	return n
 }
 
-// perPage returns the page size. It is the value of the first of the named parameters that is set. Zero or an invalid
+// perPage returns the page size. It takes the first of the named parameters that the request sets. Zero or an invalid
 // size means the default. A negative size means the whole list.
 func (q paging) perPage(names ...string) int {
 	for _, name := range names {

@@ -25,7 +25,7 @@ type Server struct {
 	faults    *faults
 	v2Limit   *limiter
 	appLimit  *limiter
-	contacts  *contacts // nil unless Options.Contacts
+	contacts  *contacts // nil if Options.Contacts is 0
 	drift     *rand.Rand
 	announced map[string]*announcement // by table
 	lists     map[string]*servers.List // by name

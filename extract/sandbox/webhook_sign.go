@@ -37,7 +37,7 @@ func (s Scheme) check(secret string) error {
 	case Stripe, Hex, Base64, Slack:
 	case Standard:
 		if _, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_")); err != nil {
-			return fmt.Errorf("webhook secret: scheme standard wants whsec_ and base64: %w", err)
+			return fmt.Errorf("webhook secret: for the scheme standard, want whsec_ followed by base64: %w", err)
 		}
 	default:
 		return fmt.Errorf("webhook scheme %q: want stripe, hex, base64, standard or slack", s)

@@ -60,8 +60,8 @@ type ready struct {
 	pages float64
 }
 
-// survey goes through the segments and gaps after the position of the pass. It looks only the given number of pages
-// ahead.
+// survey goes through the segments and gaps after the position of the pass. The argument window is a number of pages:
+// survey plans no requests for pages that are farther from the position.
 func (p *Plan) survey(window float64) (v survey) {
 	x, near, ahead, met, guessed := p.x, p.near, 0.0, p.wanted[p.key] != nil, false
 	if !met {

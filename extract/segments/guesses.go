@@ -24,7 +24,7 @@ const (
 // Requests returns the requests that can be sent now. The arguments are limits:
 //   - room: how many requests it may return
 //   - parallel: how many requests the rate limit allows at the same time
-//   - window: about how many pages it may look ahead of the pass
+//   - window: Requests names only pages that follow the position of the pass within about this many pages
 //
 // If fewer segments are read than the rate limit allows, Requests divides the largest gaps with guesses. If more are
 // read, the segments with the most remaining pages continue first. So all segments end at about the same time.
@@ -111,7 +111,7 @@ func (p *Plan) places(g gap) (out []uint64) {
 			}
 		}
 		if p.dense {
-			pages = math.Round(pages) // then the guess is the key of a record, and the page can be used
+			pages = math.Round(pages) // the guess is then the key of the last record of a page, so the pass can use the answer
 		}
 		if x := g.from + uint64(min(pages*g.span, math.MaxUint64/4)); x < g.to {
 			out = append(out, x)

@@ -75,7 +75,7 @@ func (p *Plan) Skip() { p.key = "" }
 
 // Passed notes the next page that the pass reads, with the keys of its records. It also gets the number of records that
 // come after the page, or a negative number if this is unknown. Passed returns how many of the records the pass must
-// use. The other records are also on a page that was requested in advance. If the last argument is true, the pass must
+// use. The other records are also on a page that was requested in advance. If the argument whole is true, the pass must
 // use all records.
 func (p *Plan) Passed(keys []string, left int64, whole bool) (use int) {
 	use = len(keys)
@@ -254,8 +254,8 @@ func (p *Plan) inHole(s *segment, keys []string) bool {
 	return false
 }
 
-// overtake removes each later segment that s has read beyond, unless s has met a segment: then s ends there, and the
-// other segment continues.
+// overtake removes each later segment whose pages all lie before the last record of s. But if s ends where another
+// segment begins, overtake removes nothing.
 func (p *Plan) overtake(s *segment) {
 	for _, t := range slices.Clone(p.segments[slices.Index(p.segments, s)+1:]) {
 		if !t.guess && s.met == "" && t.headX < s.headX {

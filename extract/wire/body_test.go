@@ -24,7 +24,7 @@ func TestBufferGrowsToTheLength(t *testing.T) {
 		var m bufferPool
 		b := m.buffer(tt.said)
 		require.NoError(t, b.fill(iotest.OneByteReader(bytes.NewReader(nil)), 64<<20, nil))
-		require.LessOrEqual(t, cap(b.mem), trustLength+512, "before anything has come")
+		require.LessOrEqual(t, cap(b.mem), trustLength+512, "the buffer is small until bytes arrive")
 		require.NoError(t, b.fill(bytes.NewReader(body), 64<<20, nil), name)
 		require.Equal(t, body, b.text, name)
 		require.LessOrEqual(t, cap(b.mem), tt.most, name)

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	firstGate   = 250 * time.Millisecond // shortest time after a 429 without Retry-After
+	firstGate   = 250 * time.Millisecond // how long the gate is closed at least after a 429 without Retry-After
 	longestGate = time.Minute
 	parkedGate  = 16 * time.Minute // longer than any configured wait
 	mostStrikes = 10               // refusals in a row after which the gate closes for parkedGate

@@ -9,12 +9,12 @@ import (
 const (
 	leastConcurrency = 32   // the bound is at least this, because some requests may hang until their timeout
 	mostConcurrency  = 1024 // each request in flight has a connection of its own
-	spare            = 8    // requests beyond those that the rate and the latency need
+	spare            = 8    // added to the number of requests that the rate and the latency require
 
 	headroom = 1.25        // how much longer than p95 an answer may take without slowing down other requests
 	gain     = 1.1         // a higher bound must raise the answers per second by this factor
 	slowness = 1.5         // if answers take this much longer than before, a lower bound is tried
-	mostHold = time.Minute // longest time between two changes of the bound that did not help
+	mostHold = time.Minute // after changes that did not help, the next change is tried after this time at the latest
 )
 
 // concurrency decides how many requests of this process may be under way at once. By Little's law, a rate of r
@@ -25,22 +25,22 @@ const (
 // measures some answers with the new bound. If the answers per second have not risen after a doubling, or have fallen
 // after a halving, the earlier bound is restored.
 type concurrency struct {
-	took  [128]time.Duration // of the newest answered requests
+	took  [128]time.Duration // how long each of the newest answered requests took
 	count int                // answered requests
 	p95   time.Duration
 	base  time.Duration // shortest mean time of answers
 
 	bound  int
 	before int     // the bound before its last change, while a round tests this change; otherwise 0
-	rate   float64 // answers per second with that earlier bound
+	rate   float64 // answers per second with the bound before the last change
 	hold   time.Duration
 	retry  instant // when the next change may be tried
 
 	now     int           // the newest result of most()
 	size    int           // the result of most() when this round began
 	answers int           // answers in this round
-	full    int           // how many of these answers arrived while about that many requests were in flight
-	sum     time.Duration // sum of the times of those answers whose requests were certainly sent with this bound
+	full    int           // answers in this round that arrived while about `size` requests were in flight
+	sum     time.Duration // total time of the answered requests that were certainly sent in this round
 }
 
 // most returns how many requests may be under way at the given rate, in requests per second. The delay is the time from
@@ -96,7 +96,7 @@ func (c *concurrency) endRound(now instant) {
 	switch {
 	case before > 0 && before < c.bound && rate < gain*c.rate, before > c.bound && rate*gain < c.rate:
 		if before > c.bound {
-			c.base = mean // the lower bound did not help, so the server is not busy: its answers take this long
+			c.base = mean // the lower bound did not help, so the server is not busy, and this is the usual time of its answers
 		}
 		c.bound = before
 		c.hold = min(max(2*c.hold, time.Second), mostHold)

@@ -58,12 +58,12 @@ type fleet struct {
 	since   time.Time     // when the last lease arrived
 	wall    time.Time     // the same moment by the machine's clock, which may jump
 	taken   int           // how many grants callers have taken since the last lease arrived
-	expired []instant     // for each grant that has expired since the last lease: the instant at which the window counted it
+	expired []instant     // one element for each grant that has expired since the last lease: the instant at which the window counted the grant
 	waiting int           // number of callers that wait for a grant
 	reports []report      // reports since the last exchange
 	telling bool          // an exchange for the reports is planned
 	asked   time.Time     // when the last exchange began
-	retry   time.Time     // no exchange for a lease begins before this
+	retry   time.Time     // no exchange for a lease begins before this time
 	failed  time.Time     // when the ledger stopped answering; zero if it answers
 	misses  int           // failed exchanges since the ledger stopped answering
 	err     error
@@ -320,7 +320,7 @@ func (r *record) open(stored []byte, plan Plan, joined bool, now instant) error 
 }
 
 // adopt replaces the local copy with the ledger's record, which includes the first n reports. The caller has just set
-// the governor's clock. Before that, the clock showed the given instant. The caller holds g.mu.
+// the governor's clock, and the argument before is the instant that the clock showed until then. The caller holds g.mu.
 func (g *Governor) adopt(r record, n int, before instant) {
 	f := g.fleet
 	switch {
@@ -329,7 +329,7 @@ func (g *Governor) adopt(r record, n int, before instant) {
 	case r.gate.epoch != g.record.gate.epoch:
 		g.dropLeases() // another worker has closed the gate
 	}
-	r.unleased = nil // only the ledger needs them
+	r.unleased = nil // only the record in the ledger needs these requests
 	*g.record, f.reports = r, f.reports[n:]
 	for _, p := range f.reports { // reports during the exchange
 		g.record.apply(p)
@@ -337,7 +337,8 @@ func (g *Governor) adopt(r record, n int, before instant) {
 }
 
 // asks returns how many grants callers need. If callers took nearly all grants of the last lease, they need as many as
-// they can get. If there was no lease for some time, they need none. The caller holds the governor's lock.
+// they can get. If the last lease is old, and the exchange is not for a lease, they need none. The caller holds the
+// governor's lock.
 func (f *fleet) asks(why purpose, now instant) need {
 	n := need{waiting: max(1, f.waiting), second: everything, held: f.until}
 	if why != withLease && time.Since(f.since) >= leasePeriod {
@@ -372,7 +373,7 @@ func (f *fleet) keep(got lease) {
 // setClock sets the governor's clock to the ledger's clock. This process sent a request to the ledger at one time
 // (sent), and got the answer at a later time (seen). The answer has the ledger's time (remote) of a moment between the
 // two. The governor's clock must never be ahead of the ledger's clock, because a grant must not be used before its
-// instant. It may be behind by at most the fastest round trip.
+// instant. The governor's clock may be behind by at most the fastest round trip.
 func (g *Governor) setClock(remote, sent, seen time.Time) {
 	lowest := instant(remote.UnixNano()).add(-seen.Sub(g.base))  // if the ledger read its clock at the time seen
 	highest := instant(remote.UnixNano()).add(-sent.Sub(g.base)) // if the ledger read its clock at the time sent

@@ -159,7 +159,7 @@ func TestFleetShares(t *testing.T) {
 		one := &link{counter: count, latency: 200 * time.Millisecond, jitter: 5 * time.Millisecond, headers: true}
 		a, b := joinFleet(t, d, Plan{Rate: limit}), joinFleet(t, d, Plan{Rate: limit})
 		one.busy(t, a, 1, 20*time.Second)
-		require.GreaterOrEqual(t, len(one.Arrivals), 95, "alone, it never waits")
+		require.GreaterOrEqual(t, len(one.Arrivals), 95, "without the busy worker, it never waits")
 
 		many := &link{counter: count, latency: 200 * time.Millisecond, jitter: 5 * time.Millisecond, headers: true}
 		one.Arrivals = nil

@@ -141,7 +141,7 @@ func TestGovernorStorm(t *testing.T) {
 	})
 }
 
-// storm refuses about one of every s.every requests.
+// storm refuses about one request in s.every, at random.
 type storm struct{ every, n int }
 
 func (s *storm) take(now time.Time) (bool, int, time.Time) {

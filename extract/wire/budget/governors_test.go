@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All parts of a process that use one budget share one governor, which is one member of the record. The governor is
-// closed when its last user closes it.
+// All callers in a process that open the same budget get the same governor. In the stored record of the budget, this
+// governor is one member. It is closed when its last user closes it.
 func TestGovernors(t *testing.T) {
 	dir := t.TempDir()
 	var all Governors

@@ -9,7 +9,7 @@ import (
 // need is how many grants the callers of a governor need.
 type need struct {
 	waiting int     // callers that wait
-	second  int64   // grants needed per second; the constant everything stands for as many as possible
+	second  int64   // grants needed per second; the constant `everything` means as many as possible
 	held    instant // the governor already has a lease until this instant
 }
 

@@ -25,7 +25,7 @@ type Permit struct {
 
 // Times for [Permit.Ready].
 const (
-	fresh     = 5 * time.Millisecond // a younger permit is not checked
+	fresh     = 5 * time.Millisecond // a permit younger than this is not checked
 	readyStep = 10 * time.Second     // how often to look at the record while the gate is closed
 )
 

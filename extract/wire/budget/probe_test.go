@@ -16,7 +16,7 @@ type hanging struct {
 	mu      sync.Mutex
 	refused time.Time
 	passed  bool
-	ahead   []time.Time // requests after the gate opened, until passed is true
+	ahead   []time.Time // requests after the gate opened, while the field passed is false
 }
 
 // arrive answers a request. The last result is false if the request gets no answer.

@@ -103,7 +103,7 @@ func (r *record) reserve(now, earliest, latest instant) (g grant, nextTry instan
 }
 
 // pace returns the instant of the next request if requests are sent at an even pace. It begins its computation a little
-// earlier than the given instant, by the constant late. So after a delay, requests can be a little closer together.
+// earlier than the instant earliest, by the constant late. So after a delay, requests can be a little closer together.
 func (r *record) pace(earliest instant) instant {
 	if r.sent == 0 {
 		return earliest
@@ -138,7 +138,7 @@ type report struct {
 	at      instant // when the governor made the report
 	outcome outcome
 	settles bool    // this report decides how long the request counts
-	moved   instant // for the outcome delayed: the new value of noted
+	moved   instant // the new value of noted, if the outcome is `delayed`
 	noted   instant // see grant
 	sent    instant // 0: not sent
 	counted int     // see grant

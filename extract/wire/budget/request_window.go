@@ -15,7 +15,7 @@ const (
 	earlyGuard = 5 * time.Millisecond // shortest guard for the first answers
 	leastGuard = 2 * time.Millisecond
 	guardSlack = time.Millisecond // added because an even faster answer may be possible
-	fewAnswers = 4                // the next answer may be faster than all n before it, by 4/n of the difference between the slowest and the fastest
+	fewAnswers = 4                // after n answers, the next answer may be faster than all of them, by 4/n of the difference between the slowest and the fastest
 	meanGuard  = 60 * time.Millisecond
 	mostGuard  = time.Second
 	early      = 64          // this many of the first answers have earlyGuard
