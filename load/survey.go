@@ -106,8 +106,8 @@ const MostDigested = 20_000
 // sources may be in memory at the same time. // Invariant 6
 const MostCurrent = 20_000
 
-// RowDigest computes the digest of rows in any order. The digest is the SHA-256 of their keys and hashes, so equal
-// digests mean equal rows.
+// RowDigest computes the digest of rows. Their order does not matter. The digest is the SHA-256 of their keys and
+// hashes, so equal digests mean equal rows.
 type RowDigest struct {
 	rows []string
 }

@@ -94,8 +94,8 @@ func (l *loader) file(name string, data []byte) {
 	l.calls(name, &g, g.Writes, ClassWrite)
 }
 
-// calls adds requests that no stream sends: writes, or the calls of sessions. The YAML node has the name of each request,
-// followed by its method and path.
+// calls adds requests that no stream sends: writes, or requests that log in and out. The YAML node maps the name of
+// each request to its method and path.
 func (l *loader) calls(file string, g *group, calls yaml.Node, class Class) {
 	if calls.Kind != yaml.MappingNode && !calls.IsZero() && calls.Tag != "!!null" {
 		l.faults = append(l.faults, fmt.Errorf("%s: want a mapping from names to METHOD /path", place{file, calls.Line, calls.Column}))
@@ -160,7 +160,7 @@ func (g *group) call(name, text string, class Class) (Stream, error) {
 		Reason: "changes the platform's data",
 	}
 	if class == ClassSession {
-		s.Reason = "reserved for the credentials"
+		s.Reason = "only penstock's login uses it"
 	}
 	for _, m := range pathParam.FindAllStringSubmatch(path, -1) {
 		s.Params = append(s.Params, Param{Name: m[1], In: "path"})
@@ -176,7 +176,7 @@ func request(stream, s string) (method, path string, err error) {
 	return method, path, nil
 }
 
-// place is the place of an entry in a file of the catalogue.
+// place says where in a file of the catalogue an entry is.
 type place struct {
 	file         string
 	line, column int
@@ -190,7 +190,7 @@ func (at place) String() string {
 	return fmt.Sprintf("%s:%d:%d", at.file, at.line, at.column)
 }
 
-// placedName is the name of an entry with its place.
+// placedName is the name of an entry, and its place in the file.
 type placedName struct {
 	text         string
 	line, column int

@@ -191,7 +191,7 @@ func TestCatalogueContextsExist(t *testing.T) {
 		}
 		if s.Context != "" {
 			require.True(t, slices.ContainsFunc(s.Records, func(p string) bool { return strings.Contains(p, "*") }),
-				"%s: context %s, but no records are under a *", s.Name, s.Context)
+				"%s has the context %s, but no * in its pointers to records", s.Name, s.Context)
 		}
 	}
 }

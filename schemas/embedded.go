@@ -28,8 +28,8 @@ func decode(data []byte, to any) error {
 	return nil
 }
 
-// inFile returns the parts of an error of [decode], each with the file and line. The library's texts name Go types;
-// the returned errors do not.
+// inFile returns the parts of an error of [decode], each with the file and line. It removes the names of Go types from
+// the library's texts.
 func inFile(name string, err error) []error {
 	texts := []string{strings.TrimPrefix(err.Error(), "yaml: ")}
 	if all, ok := errors.AsType[*yaml.TypeError](err); ok {

@@ -77,15 +77,16 @@ func (c *Catalogue) checkParent(s Stream, k *checks) {
 	}
 }
 
-// checkTwin checks the twin of s. A twin is read before the stream that is compared with it, so twins must not form a
-// cycle. Neither s nor its twin may have a parent, and their keys must have the same number of columns.
+// checkTwin checks the twin of s: another stream whose list has the same records; see [Stream].Twin. A run reads the
+// twin first and then compares s with it, so twins must not form a cycle. Neither s nor its twin may have a parent, and
+// their keys must have the same number of columns.
 func (c *Catalogue) checkTwin(s Stream, k *checks) {
 	seen := []string{s.Name}
 	for at := s; at.Twin != ""; {
 		t, ok := c.Find(at.Twin)
 		switch {
 		case !ok || !t.Readable():
-			k.add("twin", "there is no stream %q to read", at.Twin)
+			k.add("twin", "%q is not a stream that can be read", at.Twin)
 			return
 		case s.Parent != "" || t.Parent != "":
 			k.add("twin", "%s or %s has a parent", s.Name, at.Twin)
@@ -191,8 +192,8 @@ func (s Stream) checkRead(k *checks) {
 	}
 }
 
-// checkMonths checks the parameters of Months. The stream needs a key: a pass reads only some months, and finds the
-// rows of their records among the rows of all months by the key.
+// checkMonths checks the parameters of Months. The stream needs a key, because a pass reads the records of only some
+// months, but the table has the rows of all months. The pass finds the rows of its records by the key.
 func (s Stream) checkMonths(k *checks) {
 	switch {
 	case s.Months.Month == "" || s.Months.Year == "" || s.Months.Month == s.Months.Year:
@@ -202,7 +203,7 @@ func (s Stream) checkMonths(k *checks) {
 	case len(s.Key) == 0:
 		k.add("months", "needs a key, because the rows of other months stay in the table, and later passes find them by the key")
 	case s.Incremental != (Incremental{}):
-		k.add("months", "a list is read either by months or by incremental")
+		k.add("months", "a list with months cannot have incremental")
 	}
 }
 
@@ -221,7 +222,7 @@ func (s Stream) checkParams(k *checks) {
 	}
 	for _, name := range inPath {
 		if !slices.Contains(given, name) {
-			k.add("params", "the path's {%s} is missing", name)
+			k.add("params", "the path has {%s}, but no parameter sets it", name)
 		}
 	}
 }

@@ -34,7 +34,7 @@ func TestNewCatalogueFindsFaults(t *testing.T) {
 		{"pager", func(s *Stream) { s.Pagination.Type = "pages" }, `stream blog.posts: pagination.type: "pages": want one of "", "none", "page", "offset", "cursor", "since_id", "link"`},
 		{"page size", func(s *Stream) { s.Pagination.Limit = -1 }, `stream blog.posts: pagination.limit: -1 is negative`},
 		{"type", func(s *Stream) { s.Types = map[string]string{"at": "datetime"} }, `stream blog.posts: types.at: parse type "datetime": want bool, int64, float64, decimal(p,s), date, timestamp, text or json`},
-		{"missing path parameter", func(s *Stream) { s.Path = "/api/posts/{id}" }, `stream blog.posts: params: the path's {id} is missing`},
+		{"missing path parameter", func(s *Stream) { s.Path = "/api/posts/{id}" }, `stream blog.posts: params: the path has {id}, but no parameter sets it`},
 		{"superfluous path parameter", func(s *Stream) { s.Parent, s.Params = "blog.authors", []Param{id} }, `stream blog.posts: params: the path has no {id}`},
 		{"body of a GET", func(s *Stream) { s.Params = []Param{{Name: "id", In: "body", Value: "1"}} }, `stream blog.posts: params: id: a GET has no body`},
 		{"parameter twice", func(s *Stream) {
@@ -89,7 +89,7 @@ func TestLoadErrorsHavePositions(t *testing.T) {
 		{"request", head + "streams:\n  - name: blog.posts\n    request: /api/posts\n", `blog.yaml:5:11: stream blog.posts: request "/api/posts": want METHOD /path`},
 		{"column of two types", head + "streams:\n  - name: blog.posts\n    request: GET /api/posts\n    types: {bool: [a], text: [a]}\n", `blog.yaml:5:11: stream blog.posts: types: a is declared twice`},
 		{"request of a write", head + "writes:\n  blog.save: /api/posts\n", `blog.yaml:5:3: stream blog.save: request "/api/posts": want METHOD /path`},
-		{"faulty stream", head + "streams:\n  - class: list\n    name: blog.posts\n    request: GET /api/{id}\n", `blog.yaml:6:11: stream blog.posts: params: the path's {id} is missing`},
+		{"faulty stream", head + "streams:\n  - class: list\n    name: blog.posts\n    request: GET /api/{id}\n", `blog.yaml:6:11: stream blog.posts: params: the path has {id}, but no parameter sets it`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

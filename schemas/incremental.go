@@ -15,7 +15,7 @@ type Incremental struct {
 	Param string
 
 	// Until is the request parameter with the end of a range of time. The source leaves out records that changed at this
-	// time or later. Backfills send it. Until is "" if the source has no such parameter.
+	// time or later. Only backfills send the parameter. Until is "" if the source has no such parameter.
 	Until string
 
 	Lookback time.Duration // how far before the latest known change a pass begins; 0: DefaultLookback
@@ -48,7 +48,7 @@ func MomentFormats() []string {
 func (i Incremental) Set() bool { return i.Field != "" }
 
 // Overlap returns how far before the latest change a pass begins. This is the lookback, but at least the resolution
-// of the source's times. So records with the same time are read together.
+// of the source's times. So if several records have the time of the latest change, the pass reads all of them again.
 func (i Incremental) Overlap() time.Duration {
 	d := i.Lookback
 	if d == 0 {

@@ -44,9 +44,8 @@ func (*JSONType) String() string { return "json" }
 // slightly larger number rarely changes the type of a column. An int64 needs 19 digits.
 var integerDigits = [...]int32{14, 19, 28, 38}
 
-// Decimal returns the smallest decimal type for these numbers of digits: the parameter digits is the number before the
-// point, and the parameter scale is the number after it. The result ok is false if a 128-bit decimal has too few
-// digits.
+// Decimal returns the smallest decimal type with at least `digits` digits before the point and `scale` digits after it.
+// It returns false if a 128-bit decimal has too few digits.
 func Decimal(digits, scale int32) (t arrow.DataType, ok bool) {
 	for _, d := range integerDigits {
 		if digits > d {

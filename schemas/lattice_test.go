@@ -93,7 +93,7 @@ func listOf(fits func(arrow.DataType) bool) func(arrow.DataType) bool {
 
 var samples = []sample{
 	{`null`, func(arrow.DataType) bool { return true }},
-	{`[]`, func(t arrow.DataType) bool { return rank(t) >= rankEmpty }}, // a column of scalars stores it as null
+	{`[]`, func(t arrow.DataType) bool { return rank(t) >= rankEmpty }}, // a column of scalars stores [] as null
 	{`true`, ranks(rankBool, rankText, rankJSON)},
 	{`7`, digits(1, 0)},
 	{`-123456789012345678`, digits(18, 0)},

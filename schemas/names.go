@@ -64,8 +64,8 @@ func NewTableNamer(root string, known map[string]string) *Namer {
 // added.
 func (n *Namer) Reserve(name string) { n.taken[folded(name)] = true }
 
-// Keep reserves a name for the first field for which [Column] returns exactly this name. So a key column gets its name,
-// even if a field whose name differs only in an accent arrives first.
+// Keep reserves a name for the first field for which [Column] returns exactly this name. It is called for
+// key columns: even if a field arrives first whose name differs only in an accent, the key column gets its own name.
 func (n *Namer) Keep(name string) {
 	if !n.taken[folded(name)] {
 		if n.kept == nil {
@@ -75,7 +75,8 @@ func (n *Namer) Keep(name string) {
 	}
 }
 
-// Name returns the column name of the field at source. Every call returns the same name.
+// Name returns the column name of a field. The parameter source is the JSON pointer or the name of the field. Every
+// call for a field returns the same name.
 func (n *Namer) Name(source string) string {
 	p := pointer(source)
 	if name, ok := n.columns[p]; ok {

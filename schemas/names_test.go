@@ -154,7 +154,7 @@ func TestNamerKeepsAName(t *testing.T) {
 	n.Keep("codigo")
 	require.Regexp(t, `^c[oó]digo_[0-9a-f]{8}$`, n.Name("código"))
 	require.Equal(t, "codigo", n.Name("codigo"))
-	require.Regexp(t, `^codigo_[0-9a-f]{8}$`, n.Name("Codigo"), "the name is kept for one field")
+	require.Regexp(t, `^codigo_[0-9a-f]{8}$`, n.Name("Codigo"), "Keep reserves the name for one field only")
 }
 
 func TestNamerLengthensTakenHash(t *testing.T) {

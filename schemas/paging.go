@@ -44,8 +44,8 @@ const (
 	ParamLater   = "later"    // time of the last record, if the oldest comes first
 	ParamEarlier = "earlier"  // time of the last record, if the newest comes first
 	ParamRecord  = "record"   // value of another member of the last record
-	// A time. The source leaves out records that last changed before it. %s in a name stands for the field with the time
-	// of change.
+	// ParamChange is a time. The source leaves out records that have not changed since this time. In the name of such a
+	// parameter, %s stands for the name of the field with the time of change.
 	ParamChange = "change"
 	ParamToken  = "cursor" // token from the answer
 	ParamLink   = "link"   // parameters that next links usually contain
@@ -120,7 +120,7 @@ type Words struct {
 	Meanings    map[string]Names              `yaml:"parameters"`
 	Sorts       Names                         // query parameters that request an order; %s stands for the field
 	SentTokens  map[string]Names              `yaml:"token_parameters"`
-	PageObjects Names                         `yaml:"page_objects"` // a token inside such an object may also be sent as page[cursor]
+	PageObjects Names                         `yaml:"page_objects"` // objects with paging members; a token inside them may also be sent as page[cursor]
 	HeaderParts struct{ Paging, Other Names } `yaml:"header_parts"`
 
 	// Sandbox has the names from which the sandbox chooses at random, by kind. Common names are repeated, so that the
@@ -172,7 +172,7 @@ func parseVocabulary(text []byte) (*Vocabulary, error) {
 	return v, nil
 }
 
-// Has reports whether the list has a name, in any spelling.
+// Has reports whether the list contains the given name in some spelling; see [FoldName].
 func (n Names) Has(name string) bool { return slices.Contains(n, FoldName(name)) }
 
 // Role returns the role of a member with this name, or "".

@@ -40,7 +40,7 @@ const (
 	MaskRound   = "round"   // rounds numbers to a power of ten, and dates and times to day, month or year
 )
 
-// Mask replaces a value. Each parameter is for the actions that its comment names.
+// Mask replaces a value. The comment of each parameter begins with the actions that use it.
 type Mask struct {
 	Action   string
 	Encoding string // hmac and hash: hex or base64url; default hex

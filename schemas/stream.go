@@ -59,7 +59,7 @@ const (
 	History Mode = "history"
 )
 
-// EndColumn returns the column that is null in the live rows of a table.
+// EndColumn returns the column that is null in the current rows of a table.
 func (m Mode) EndColumn() string {
 	if m == History {
 		return ColValidTo
@@ -136,9 +136,9 @@ type Stream struct {
 	Object       bool     // with RecordsKnown: the answer was one object, not a list
 	Volatile     []string // top-level fields that change although the record does not; the row hash ignores them
 
-	// RereadPasses is a number of passes. Within so many passes, the stream is requested at least once for each parent,
-	// even if the parent's record has not changed. The value 1 means that every pass requests it for all parents. The
-	// value 0 means that the caller decides.
+	// RereadPasses is for child streams: one of every RereadPasses passes requests the stream for a parent even if the
+	// parent's record has not changed. With the value 1, every pass requests the stream for all parents. With the value
+	// 0, the caller decides.
 	RereadPasses int
 
 	// Window means that the list shows only some of the records, such as those of the current month. So a record that
@@ -283,7 +283,7 @@ func Meaning(column string) string {
 	case ColHash:
 		return "hash of the record, by which a later run finds out whether it has changed"
 	case ColDeletedAt:
-		return "when the source was found to have deleted the record; null for a living row"
+		return "when the source was found to have deleted the record; null for a row that is not deleted"
 	case ColVia:
 		return "how the row came: poll, webhook or backfill"
 	case ColParent:

@@ -13,7 +13,7 @@ type Verdict struct {
 	Mask    Mask   // Action is "" if the value is stored unchanged
 	Rename  string // name of the column in its table; "" if the name is not changed
 
-	allSelected bool // the column is selected, with all its members
+	allSelected bool // the column is selected, and if it is an object, so are all its members
 	memberMask  Mask // with Partial: the mask of members that no other rule matches
 }
 
@@ -37,9 +37,9 @@ func (s Stream) Verdict(source string) Verdict {
 	return s.Below(v, p)
 }
 
-// Below returns the verdict on the field at source. The parameter outer is the verdict on the object or array around
-// the field; for a member of the record itself, outer is the zero value. The cost of Below does not depend on the
-// field's depth.
+// Below returns the verdict on a field. The parameter source is the field's JSON pointer. The parameter outer is the
+// verdict on the object or array around the field; for a member of the record itself, it is the zero value. The cost of
+// Below does not depend on the field's depth.
 func (s Stream) Below(outer Verdict, source string) Verdict {
 	r := &s.Rules
 	if outer.Drop && !outer.Partial {
@@ -79,7 +79,7 @@ func PathPointer(path string) string { return "/" + strings.ReplaceAll(path, "__
 
 type ruleNames struct {
 	path, last string
-	plain      [2]string // the values of path and last, without the hash suffix
+	plain      [2]string // the two names above, without the suffix with a hash
 }
 
 func namesOf(p string) ruleNames {
@@ -154,7 +154,8 @@ const (
 	selectedAll
 )
 
-// selected returns how much of a column is selected. The key is always selected.
+// selected reports whether a column, or a part of it, is selected: the result is one of the constants above. The key is
+// always selected.
 func (s Stream) selected(column string) int {
 	found := selectedNone
 	for _, names := range [][]string{s.Rules.Select, s.Key} {

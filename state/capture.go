@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Limits for the captures of one source. Anyone who knows the address can send captures, because no signature is
-// checked. Invariant 6
+// Limits for the captures of one source. A capture is a stored delivery of a webhook whose signature was not checked;
+// see [InboxFile.Capture]. So anyone who knows the address of the webhook can send captures. Invariant 6
 const (
 	CaptureLimit = 100
 	CaptureBytes = 32 << 20
@@ -23,18 +23,18 @@ type Captured struct {
 	Size    int
 }
 
-// CaptureRoom decides which stored captures of a source to delete, so that the new capture, called arriving, can be
-// stored. It returns the numbers of the captures to delete. The slice captures must be sorted by number. A capture with
-// the signature header is probably a real delivery. It is called likely, and the others are called unlikely.
-// CaptureRoom selects in this order:
+// CaptureRoom decides which stored captures of a source to delete, so that there is room for the new capture in the
+// parameter arriving. It returns the numbers of the captures to delete. The slice captures must be sorted by number. A
+// capture with the signature header is probably a real delivery. Such a capture is called likely, and any other capture
+// unlikely. CaptureRoom selects in this order:
 //
 //  1. If the sender of the new capture already has captureEach captures, it selects captures of this sender. It selects
 //     unlikely ones first.
 //  2. While there are still too many captures, it selects unlikely captures of any sender.
 //  3. After that, it selects captures of the sender that has the most captures.
 //
-// In each step, the oldest capture is deleted first. A flood of false captures may come from a few addresses, or have no
-// signatures. In both cases, some likely captures of other senders survive.
+// In each step, the oldest capture is deleted first. A flood of false captures may come from a few addresses, or have
+// no signatures. In both cases, some likely captures of other senders survive.
 func CaptureRoom(captures []Captured, arriving Captured) (gone []int64) {
 	drop := func(which func(Captured) bool) bool {
 		i := slices.IndexFunc(captures, which)

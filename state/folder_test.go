@@ -12,7 +12,7 @@ import (
 // If other users can write to the folder of a note, they can forge the note. So it is not read.
 func TestFolderNotesPrivate(t *testing.T) {
 	if runtime.GOOS == "windows" {
-		t.Skip("only Unix has modes")
+		t.Skip("only Unix has file modes")
 	}
 	ctx, f := t.Context(), &Folder{Dir: t.TempDir()}
 	path := filepath.Join(f.Dir, "webhooks", "main.yaml")

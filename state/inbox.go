@@ -22,7 +22,7 @@ type Event struct {
 	Body     []byte            // the body as it was received, to which the signature applies
 	From     string            // sender of a capture; unused for events
 	Likely   bool              // the capture has the header that should contain the signature; unused for events
-	Conflict bool              // another delivery has the same id and a different body, so the values may not be used
+	Conflict bool              // another delivery has the same id and a different body, so the values must not be used
 }
 
 // Appended is the result of [InboxFile.Append].
@@ -34,7 +34,7 @@ const (
 	// Duplicate means that a delivery with the same id and body exists. Nothing was added.
 	Duplicate Appended = "duplicate"
 	// Conflicting means that an earlier delivery with the same id has a different body. Both are stored. The values of
-	// both bodies are uncertain, and may not be applied: see [Event.Conflict].
+	// both bodies are uncertain, and must not be applied: see [Event.Conflict].
 	Conflicting Appended = "conflict"
 )
 
@@ -58,7 +58,7 @@ type InboxOptions struct {
 const defaultQuota = 1 << 30
 
 // InboxFile stores webhook deliveries from their acknowledgement until all destinations have applied them. It is an
-// SQLite file in the state folder. Only one process at a time can write it. The events of all sources share one
+// SQLite file in the state folder. Only one process at a time can write to it. The events of all sources share one
 // order, by their ordinals.
 //
 // The first change after opening reads at most about ten thousand rows, however many events are stored. An InboxFile is

@@ -101,8 +101,7 @@ func senders(b *testing.B, sent *atomic.Int64, each int, send func(Event) error)
 	return time.Since(start)
 }
 
-// BenchmarkAcknowledge stores deliveries of 900 bytes, 64 at a time. It measures the inbox and rawLog in turns. rawLog
-// is the baseline.
+// BenchmarkAcknowledge stores deliveries of 900 bytes, 64 at a time. It measures the inbox, and rawLog as the baseline.
 func BenchmarkAcknowledge(b *testing.B) {
 	raw := openRawLog(b)
 	inbox, err := OpenInbox(b.Context(), b.TempDir(), InboxOptions{})

@@ -18,7 +18,8 @@ func conflictOf(d *Delivery) int {
 	return conflictNone
 }
 
-// commit writes and syncs a group. If that fails, it sets the error of each delivery of the group. // Invariant 3
+// commit writes a group of deliveries to the file and syncs it; see [Groups]. If that fails, it sets the error of each
+// delivery of the group. // Invariant 3
 func (b *InboxFile) commit(group []*Delivery) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

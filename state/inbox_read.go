@@ -15,8 +15,8 @@ const readEvents = `SELECT ordinal, name, id, type, received, scheme, header, bo
 	FROM events JOIN sources USING (source) `
 
 // Events returns the stored events of a source after an ordinal, in order. It returns at most limit events. If these
-// have more than 16 MiB together, it returns fewer, but at least one if there is any. Dead letters are included: one
-// reader may have given up an event, and another reader may still have to apply it. // Invariant 3
+// events have more than 16 MiB together, it returns fewer events, but at least one event if there is any. Dead letters
+// are included: one reader may have given up an event, and another reader may still have to apply it. // Invariant 3
 func (b *InboxFile) Events(ctx context.Context, source string, after int64, limit int) ([]Event, error) {
 	letters, err := b.letters(ctx, readEvents+"WHERE name = ? AND ordinal > ? ORDER BY ordinal LIMIT ?", []byte(source), after, limit)
 	if err != nil {

@@ -46,7 +46,7 @@ func TestFolderExposed(t *testing.T) {
 		for name, spoil := range spoils {
 			t.Run(use+" "+name, func(t *testing.T) {
 				if name == "of another user" && os.Geteuid() != 0 {
-					t.Skip("only root can give a folder away")
+					t.Skip("only root can change the owner of a folder")
 				}
 				f := &Folder{Dir: filepath.Join(t.TempDir(), "state")}
 				require.NoError(t, os.Mkdir(f.Dir, 0o700))
@@ -64,7 +64,8 @@ func closed[C interface{ Close() error }](c C, err error) error {
 	return c.Close()
 }
 
-// Files that name a program to run must belong to this user or to root. No other user may write to them.
+// Files that name a program to run must belong to this user or to root. No other user may have the right to write to
+// these files.
 func TestOnlyOurs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipelines.yaml")
 	require.NoError(t, os.WriteFile(path, nil, 0o644))

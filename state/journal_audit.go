@@ -14,7 +14,7 @@ type AuditRecord struct {
 	What    string // sign in, run, pause, …
 	Object  string // such as "pipeline nightly"; "" if What already says it
 	From    string // address of the client
-	Outcome string // done, or why not
+	Outcome string // done, or the reason why the action was not done
 	Refused bool   // the daemon did not allow the action
 }
 

@@ -32,8 +32,8 @@ type LogLine struct {
 	Text   string    `json:"text"`
 }
 
-// KeepRun records a run or its outcome. If the pipeline has too many runs, or too large reports and logs, it deletes
-// the oldest runs. It never deletes the last run.
+// KeepRun records a run or its outcome. If the pipeline has too many runs, or if their reports and logs take too much
+// space, it deletes the oldest runs. It never deletes the last run.
 func (j *JournalFile) KeepRun(ctx context.Context, r RunRecord) error {
 	return j.change(ctx, "run", func(tx *sql.Tx) error { return j.keepRun(ctx, tx, r) })
 }

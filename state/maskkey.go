@@ -76,7 +76,7 @@ func readKey(path string) (string, error) {
 		return "", fmt.Errorf("read key: %w", err)
 	}
 	if accessible(info, 0o077) {
-		return "", fmt.Errorf("read key %s: others may read it (mode %04o); chmod 600 it", path, info.Mode().Perm())
+		return "", fmt.Errorf("read key %s: other users can read it (mode %04o); run chmod 600 on it", path, info.Mode().Perm())
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -43,7 +43,7 @@ func inspect(path string) (fs.FileInfo, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is %w: it is not a regular file; remove it", path, ErrExposed)
 	case accessible(info, 0o077):
-		return nil, fmt.Errorf("%s is %w: others may read it (mode %04o); chmod 600 it", path, ErrExposed, info.Mode().Perm())
+		return nil, fmt.Errorf("%s is %w: other users can read it (mode %04o); run chmod 600 on it", path, ErrExposed, info.Mode().Perm())
 	}
 	return info, nil
 }

@@ -55,7 +55,7 @@ func (d *Store) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, err
 	return t.n, nil
 }
 
-// eventsOf and notesOf return keys of Store.trimmed. They differ from the names of pipelines.
+// eventsOf and notesOf return keys of Store.trimmed. These keys differ from the names of pipelines.
 func eventsOf(source string) string         { return "\x00" + source }
 func notesOf(pipeline, table string) string { return pipeline + "\x00" + table }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// tx is a transaction. It collects batches until its first Apply. From then on it holds the database's transaction.
+// tx is a transaction of a [Store]. It collects batches until its first Apply, which begins the database's transaction.
 type tx struct {
 	db   *Store
 	key  state.Key
@@ -28,7 +28,7 @@ type tx struct {
 	open    func(context.Context) (Session, error) // begins the database's transaction
 	pending []*load.Staged                         // in the order of their first batch
 	sql     *statements                            // nil before the first Apply, and after the transaction
-	c       *catalog                               // as this transaction sees it
+	c       *catalog                               // the tables, with the changes that this transaction has made
 	seen    seen                                   // what the pass had seen, plus what this transaction has seen
 	swept   bool                                   // the transaction has made the final sweep of a pass: a sweep without given keys
 	dropped []string                               // tables of carried keys that this transaction has dropped
@@ -145,8 +145,8 @@ func (x *tx) checkPosition(ctx context.Context) error {
 	return x.claim(ctx)
 }
 
-// claim checks that the stream may write its table. The check is skipped if this process has already done it, and the
-// stream's position is still the same. // Invariant 13
+// claim returns an error if the stream must not write to its table. If this process has already made this check, and
+// the stream's position has not changed since then, claim does nothing. // Invariant 13
 func (x *tx) claim(ctx context.Context) (err error) {
 	x.db.mu.Lock()
 	last, ok := x.db.claimed[x.key]
@@ -237,8 +237,8 @@ func (x *tx) fit(ctx context.Context, pending []*load.Staged, swept string) (tar
 	return f.tables, f.fit()
 }
 
-// The method fitting() returns the first part of an Apply of staged rows. Its tables are all tables in the families of
-// the named tables.
+// The method fitting() returns the first part of an Apply, which creates and alters the tables in the families of the
+// named tables.
 func (x *tx) fitting(pending []*load.Staged, names []string) *fitting {
 	return &fitting{
 		sql: x.sql, c: x.c, in: x.in, seen: &x.seen, stream: x.key.Stream,
@@ -247,8 +247,8 @@ func (x *tx) fitting(pending []*load.Staged, names []string) *fitting {
 }
 
 // advanceTime makes the commit's time later than the times of all rows in the tables. It has to look at the rows only
-// if the stream's row in _penstock_state is lost. Otherwise that row has the time of the last commit, and no row is
-// later.
+// if the stream's row in _penstock_state is lost. Otherwise that row has the time of the last commit, and no table row
+// has a later time.
 func (x *tx) advanceTime(m *merge, pending []*load.Staged) error {
 	if x.at.sequence > 0 || x.timed {
 		return nil
@@ -363,7 +363,7 @@ func (x *tx) writePosition(ctx context.Context, to position) error {
 	return x.sql.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, Idents(names), strings.Join(values, ", ")))
 }
 
-// ownTables creates the tables that the destination writes itself, if they do not exist.
+// ownTables creates the tables of cursors and of changes if they do not exist. A pooled backend creates them itself.
 func (x *tx) ownTables(ctx context.Context) error {
 	if x.db.pooled != nil {
 		return nil

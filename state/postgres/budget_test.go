@@ -21,7 +21,8 @@ import (
 
 var _ budget.Ledger = (*Store)(nil)
 
-// Workers with separate stores use one budget. In no window do they send more requests than allowed. // Invariant 4
+// Workers with separate stores use one budget. Together, they do not send more requests within any second than allowed.
+// Invariant 4
 func TestBudgetShared(t *testing.T) {
 	if testing.Short() {
 		budgetShared(t, 4, 4*time.Second)

@@ -44,8 +44,8 @@ func (j *journal) AddSlots(ctx context.Context, pipeline string, seenUntil time.
 			}
 			args := append(values(s), j.process, call)
 			// If the answer to a commit was lost, this function is called a second time, and finds the slots that its
-			// first call has already added. The column call has the same value in these slots, so they are returned
-			// too.
+			// first call has already added. These slots have the id of this call in the column `call`, so they are
+			// returned too.
 			tag, err := tx.Exec(ctx, `INSERT INTO slots VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
 				ON CONFLICT (pipeline, due) DO UPDATE SET call = excluded.call WHERE slots.call = excluded.call`, args...)
 			if err != nil {

@@ -113,7 +113,7 @@ func (s *Store) inspect(ctx context.Context, d *database) error {
 	case version > latest:
 		return fmt.Errorf("schema %s has version %d, and this program supports %d: %w", s.schema, version, latest, state.ErrNewer)
 	case version < latest:
-		return fmt.Errorf("schema %s has version %d of %d: %w", s.schema, version, latest, ErrUnmigrated)
+		return fmt.Errorf("schema %s has version %d, and this program needs version %d: %w", s.schema, version, latest, ErrUnmigrated)
 	}
 	return nil
 }

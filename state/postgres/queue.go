@@ -19,8 +19,8 @@ type Jobs interface {
 	Add(ctx context.Context, tx pgx.Tx, schema string, units []state.Unit) error
 	// Cancel cancels jobs of units that were cancelled.
 	Cancel(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) error
-	// Ended returns the jobs that no longer deliver units. The result cancelled has the jobs that a user has cancelled
-	// in the queue. The result lost has the jobs that were deleted, or that ended in another way.
+	// Ended returns those of the given jobs that no longer deliver units. The second result has the jobs that a user has
+	// cancelled in the queue. The first result has the jobs that were deleted, or that ended in another way.
 	Ended(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) (lost, cancelled []int64, err error)
 }
 
@@ -31,7 +31,7 @@ func (s *Store) addJobs(ctx context.Context, tx pgx.Tx, units []state.Unit) erro
 	return s.o.Jobs.Add(ctx, tx, s.schema, units)
 }
 
-// cancelJobs cancels the jobs of units. An id is nil for a unit without a job.
+// cancelJobs cancels the jobs with the given ids. An id is nil if the unit has no job.
 func (s *Store) cancelJobs(ctx context.Context, tx pgx.Tx, ids []*int64) error {
 	var jobs []int64
 	for _, id := range ids {

@@ -30,8 +30,8 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// A slow commit delays later commits. Otherwise a reader could see the later event first, and would never read the
-// earlier one. Invariant 3
+// A commit waits for an earlier commit that is slow. If it did not wait, a reader could see the later event first, and
+// would never read the earlier event. Invariant 3
 func laterCommitsWait(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	reached, goOn := make(chan struct{}), make(chan struct{})
@@ -85,8 +85,8 @@ func laterCommitsWait(t *testing.T, server *pgtest.Server) {
 	require.Equal(t, []string{"slow", "quick"}, ids)
 }
 
-// The answer to a call that takes over a slot is lost. The call must still return the slot, so that the new owner runs
-// it. Invariant 18
+// In this case, a process takes over a slot, but the answer of the database is lost. The call must still return the
+// slot, so that the new owner runs it. Invariant 18
 func slotTakeoverAnswerLost(t *testing.T, server *pgtest.Server) {
 	url := in(t, server.URL())
 	ctx, due := t.Context(), time.Date(2026, 11, 22, 1, 0, 0, 0, time.UTC)

@@ -19,7 +19,7 @@ func TestMeaning(t *testing.T) {
 	} {
 		require.Equal(t, want, Meaning(schemas.Field("column", schemas.Text, source)), source)
 	}
-	require.Contains(t, Meaning(schemas.Field(schemas.ColDeletedAt, schemas.Timestamp, "")), "null for a living row")
+	require.Contains(t, Meaning(schemas.Field(schemas.ColDeletedAt, schemas.Timestamp, "")), "null for a row that is not deleted")
 }
 
 func TestSQLType(t *testing.T) {
