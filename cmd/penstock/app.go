@@ -38,7 +38,7 @@ type app struct {
 	started  bool // the command line has been parsed
 
 	open     open.Opener    // opens sources, destinations and the state; open.File is the configuration file
-	redactor *wire.Redactor // removes the secrets of all configurations that a daemon has used from the daemon's output
+	redactor *wire.Redactor // hides secrets in the daemon's output: the secrets of all configurations that the daemon has used
 
 	byteBudget int64 // byte budget of a run; 0 for the default
 }

@@ -15,8 +15,8 @@ func backfillCmd(a *app) *cobra.Command {
 	var f syncFlags
 	cmd := &cobra.Command{
 		Use:   "backfill [PIPELINE]",
-		Short: "read all of the past, or a range of it; can be resumed",
-		Long: `Reads all of the past, or a range of it. Without a range, every stream is read
+		Short: "read all past records, or those of a range of time; can be resumed",
+		Long: `Reads all past records, or those of a range of time. Without a range, every stream is read
 whole. With a range, only records whose last change is in the range are read. If a list
 is read month by month, the months that overlap the range are read. Streams that cannot be
 read by range are skipped. A backfill has its own cursor, so scheduled runs are

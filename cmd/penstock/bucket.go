@@ -23,14 +23,14 @@ import (
 func inBucket(path string) bool { return strings.Contains(path, "://") }
 
 // bucketOptions sets the bucket and its credentials in o. The map readers has a parser for each option of the URL, and
-// bucketOptions adds parsers for the options that only buckets have. For gs: without a key in the configuration,
-// bucketOptions reads the file that GOOGLE_APPLICATION_CREDENTIALS names.
+// bucketOptions adds parsers for the options that only buckets have. If the URL begins with gs: and the configuration
+// has no key, bucketOptions reads the key from the file that GOOGLE_APPLICATION_CREDENTIALS names.
 func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]func(string) error) (err error) {
 	o.Bucket, o.Path = o.Path, ""
 	o.Store.AccessKey, o.Store.SecretKey = d.AccessKey.Reveal(), d.SecretKey.Reveal()
 	readers["endpoint"] = textOption(&o.Store.Endpoint)
 	switch scheme, _, _ := strings.Cut(o.Bucket, ":"); scheme {
-	case "s3": // the S3 library reads other settings from the environment
+	case "s3": // the S3 library reads all further settings from the environment
 		readers["region"] = textOption(&o.Store.Region)
 		readers["path_style"] = func(v string) (err error) {
 			if o.Store.Path, err = strconv.ParseBool(v); err != nil {

@@ -145,7 +145,7 @@ func (w *warehouse) versions(t *testing.T, table string) map[string]version {
 	return all
 }
 
-// seen has the versions of the records in each root table of the variable family.
+// seen has, for each root table of the list family, the versions of the table's records by key.
 type seen map[string]map[string]version
 
 func (r *crashRig) see(t *testing.T) seen {
@@ -162,8 +162,8 @@ func (r *crashRig) see(t *testing.T) seen {
 	return s
 }
 
-// inOrder returns the keys of the records of each root table in the variable family. The keys are in the order in
-// which a sync reads the records.
+// inOrder returns the keys of the records of each root table in the list family. The keys are in the order in which a
+// sync reads the records.
 func (r *crashRig) inOrder(t *testing.T) map[string][]string {
 	t.Helper()
 	return map[string][]string{"sales_invoices": r.ids(t, "sales.invoices"), "v2_contacts": r.ids(t, "v2.contacts"), "crm_lead_board": r.ids(t, "crm.lead_board")}
@@ -176,11 +176,11 @@ type sighting struct {
 }
 
 // prefix checks that the tables have the changes of the first commits of a sync, and no changes of later commits. A
-// record's old version is what a reader saw before the sync (argument before). Its new version is what a reader sees
-// when the sync is complete (argument last). A sync reads the records of a stream in a fixed order. The first records
-// in this order must have their new versions, and all later records their old versions. Rows may be deleted only if
-// all records of the stream have their new versions. The result is true if, in some stream, only a part of the records
-// has the new versions.
+// record's old version is the version that a reader saw before the sync, in the argument `before`. Its new version is
+// the version that a reader sees when the sync is complete, in the argument `last`. A sync reads the records of a
+// stream in a fixed order. The first records in this order must have their new versions, and all later records their
+// old versions. Rows may be deleted only if all records of the stream have their new versions. The result is true if,
+// in some stream, only a part of the records has the new versions.
 func (now sighting) prefix(t *testing.T, order map[string][]string, before, last seen) (half bool) {
 	t.Helper()
 	for table, ids := range order {

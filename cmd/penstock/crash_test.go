@@ -32,8 +32,8 @@ var (
 	crashStep = flag.String("crash-step", "", "with -crash-child: NAME:N:SIGNAL sends SIGNAL to the process when it reaches step NAME for the Nth time; list prints the steps")
 )
 
-// crashStreams cover everything that a crash can leave half done: pages by number and by cursor, several commits, child
-// tables and their child tables, lists without a key, boards, and child streams.
+// crashStreams cover everything that a crash can leave half done: lists that are paged by number or by cursor, several
+// commits, child tables and their child tables, lists without a key, boards, and child streams.
 const crashStreams = `["v2.contacts", "v2.invoices", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices", "sales.invoice", "sales.quotes",
     "hr.holidays_list", "hr.employees", "support.tickets", "projects.projects", "projects.task_board", "accounting.customers"]`
 
@@ -186,8 +186,8 @@ func crashing(t *testing.T, f func(t *testing.T, to target)) {
 	t.Run("bucket", func(t *testing.T) { f(t, newBucketTarget(t)) })
 }
 
-// shortForm reports whether a sweep over this kind of destination makes only a few crashes. This is so for buckets in
-// the short form of "make crash", because tests of load/parquet let each step of a commit to a bucket fail.
+// shortForm reports whether a sweep over this kind of destination makes only a few crashes. In the short form of "make
+// crash", this is true for buckets: the tests of load/parquet already make each step of a commit to a bucket fail.
 func shortForm(to target) bool {
 	_, far := to.(*bucketTarget)
 	return far && *trials < 100

@@ -73,7 +73,7 @@ func testWebhooksDuringARun(t *testing.T, to target) {
 			return got.Waiting == 0 && got.ApplyAfter == 0
 		}, time.Minute, 100*time.Millisecond)
 	}
-	settled() // the first call starts the applier: from now on, a pass lets events commit between its own commits
+	settled() // the first call starts the applier: while it runs, a pass lets it commit events between two commits of the pass
 
 	r, err := a.open.Pipeline(t.Context(), c, c.Pipelines[0], nil, false)
 	require.NoError(t, err)

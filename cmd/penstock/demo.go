@@ -31,7 +31,7 @@ stream into a DuckDB file, runs three queries, and syncs again, which changes no
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runDemo(cmd.Context(), a, dir) },
 	}
-	cmd.Flags().StringVar(&dir, "dir", "demo", "`folder` for the configuration and the database; replaces those of an earlier demo")
+	cmd.Flags().StringVar(&dir, "dir", "demo", "`folder` for the configuration and the database; files of an earlier demo are replaced")
 	return cmd
 }
 
@@ -118,8 +118,8 @@ func demoSetup(a *app, dir, url string) (*config.Config, error) {
 	return a.open.Load()
 }
 
-// demoRun makes one run and prints its result. If the last argument is true and the run changes a row, demoRun returns
-// an error.
+// demoRun makes one run and prints its result. The argument `unchanged` is true if the run must change no row; if the
+// run then changes a row, demoRun returns an error.
 func demoRun(ctx context.Context, a *app, c *config.Config, title string, unchanged bool) error {
 	start := time.Now()
 	result, err := a.executor(c).Run(ctx, execute.Run{Conf: c, Pipeline: c.Pipelines[0], Show: a.showProgress})

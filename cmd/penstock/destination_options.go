@@ -34,8 +34,8 @@ func countOption(to *int) func(string) error {
 	}
 }
 
-// waitOption is for the time to wait. The value 0s means not to wait. It is stored as -1, because a stored 0 means the
-// default.
+// waitOption returns a function for an option whose value is a duration. The value 0s is stored as -1, because a stored
+// 0 means the default.
 func waitOption(to *time.Duration) func(string) error {
 	return func(v string) (err error) {
 		if *to, err = time.ParseDuration(v); err != nil {

@@ -72,7 +72,7 @@ func diffRuns(ctx context.Context, a *app, d *open.Reader, table, from, to strin
 		}
 	}
 	if err := history.CheckKept(ctx, d, from, spans[from].Until); err != nil {
-		return failure.Hinted(err, "name a run that ended later; the key keep of the pipeline sets how long changes are stored")
+		return failure.Hinted(err, "name a run that ended later; the pipeline's key `keep` sets how long changes are stored")
 	}
 	log, err := history.ReadRowLog(ctx, d, table, history.Period{Since: spans[from].Until, Until: spans[to].Until})
 	if err != nil {

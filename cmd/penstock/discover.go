@@ -92,7 +92,7 @@ type discovery struct {
 
 	mu              sync.Mutex
 	found           map[string]extract.Convention // conventions by source and stream
-	settled, failed int                           // numbers of streams: learned, not learned
+	settled, failed int                           // number of streams that were learned, and number of the others
 }
 
 // pipelines returns the configured pipelines. If the user has named a stream that no pipeline reads from the first

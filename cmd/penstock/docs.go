@@ -43,8 +43,8 @@ func docsCmd(a *app) *cobra.Command {
 		Use:   "docs",
 		Short: "write a data dictionary of what is loaded, for people or for dbt",
 		Long: `Writes a data dictionary of what is loaded: tables, columns, types, the source
-fields, the endpoint of each table, when it was last read and with which verdict,
-and its number of rows. The format is Markdown, one HTML page, or dbt sources with
+fields, and for each table the endpoint, the time and the verdict of the last reading,
+and the number of rows. The format is Markdown, one HTML page, or dbt sources with
 freshness and key tests.`,
 		Example: `  penstock docs --format html -o dictionary.html
   penstock docs --format dbt -o models/`,

@@ -19,9 +19,9 @@ func duckdbKind() open.Kind {
 		Scheme: "duckdb", Missing: duckdbMissing,
 		Open: openDuckDB, Check: checkFile, Absent: absentFile,
 		OnHost: func(config.Destination) bool { return true },
-		// The budget is enough for the usual rows of two commits, so that the engine never waits for rows. A larger
-		// budget, or more responses read in advance, would not make a sync faster: the garbage collector would have more
-		// to scan.
+		// The budget is enough for the rows of two commits of usual size, so that the engine never waits for rows. A
+		// larger budget, or more responses read in advance, would not make a sync faster: the garbage collector would
+		// have more to scan.
 		Memory: open.MemoryPlan{Heap: 120 << 20, List: 5 << 20, Ahead: 24 << 20, Budget: 90 << 20, Group: pipeline.DefaultGroupBytes, Rows: duckdb.RowGroup},
 		Locate: func(_ context.Context, d config.Destination, _ load.Destination, _ string) (string, error) {
 			path, _ := open.FilePath(d)

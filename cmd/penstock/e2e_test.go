@@ -135,9 +135,9 @@ func testTruth(t *testing.T, to target) {
 // changed are the streams whose records platform.change() changes.
 var changed = []string{"v2.contacts", "crm.lead_board", "sales.invoices", "hr.employees", "support.tickets", "accounting.customers"}
 
-// shareOfStreams returns the streams that the short form of TestTruth loads into one kind of destination. These are
-// the changed streams with their parents, and one share of all others. The kinds of destinations have different
-// shares. A child stream is in the same share as its parent.
+// shareOfStreams returns the streams that the short form of TestTruth loads into one kind of destination. Every kind
+// gets the changed streams with their parents. The other streams are divided among the kinds. A child stream goes to
+// the same kind as its parent.
 func shareOfStreams(t *testing.T, kind string) string {
 	t.Helper()
 	cat, err := schemas.Load()

@@ -18,9 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// distant is a server that answers after 200 ms. It counts requests in sliding windows of a second. If the field keyed
-// is false, each list states its number of pages. If keyed is true, a list does not state this number, and a client
-// requests the page after an id: starting_after=17.
+// distant is a server that answers after 200 ms. It counts requests in sliding windows of a second. If its field
+// `keyed` is false, each list states its number of pages. If `keyed` is true, a list does not state this number, and a
+// client requests the page after an id: starting_after=17.
 type distant struct {
 	limit, pages, size int
 	keyed              bool

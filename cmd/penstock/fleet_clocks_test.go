@@ -93,8 +93,8 @@ func (r *fleetRig) patiently(sql, want string) {
 	}
 }
 
-// refuse makes a workspace answer its first request for leads with 429 and a Retry-After date. It returns the time of
-// the next request for leads, and the date in Retry-After.
+// refuse makes a workspace answer its first request for leads with 429 and a Retry-After date. The results are the time
+// of the next request for leads, and the date in Retry-After.
 func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 	again, until = &atomic.Int64{}, &atomic.Int64{}
 	var asked atomic.Int64
@@ -116,8 +116,8 @@ func (r *fleetRig) refuse(name string) (again, until *atomic.Int64) {
 	return again, until
 }
 
-// Three processes of serve and three workers run. In both groups, one clock is right, one is 5 hours ahead, and one is
-// 5 hours behind. Slots run when they are due by the database's clock. Another worker takes over the unit of a frozen
+// Three processes of serve and three workers run. Of each three, one clock is right, one is 5 hours ahead, and one is 5
+// hours behind. Slots run when they are due by the database's clock. Another worker takes over the unit of a frozen
 // worker. When the frozen worker continues, it commits nothing. If a source sends Retry-After, its unit is postponed,
 // and is retried at the time that the source requires. The versions of a row are in order, without
 // gaps. Invariants 8, 13, 18

@@ -18,7 +18,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/fleet/queue"
 )
 
-// queueJob is a job in the answer of River UI.
+// queueJob is a job in a response of River UI. River is the library of the queue, and River UI shows the queue in the
+// dashboard.
 type queueJob struct{ Args string }
 
 // jobs returns the jobs with the given state, by source. It reads them from the dashboard's pages of the queue.
@@ -60,7 +61,7 @@ func TestFleetQueuePages(t *testing.T) {
 	}
 	r := newFleet(t, 4, "@every 2s")
 	asked, _ := r.hold("ws000")
-	for _, name := range []string{"ws001", "ws002"} { // their requests get no answer
+	for _, name := range []string{"ws001", "ws002"} { // these workspaces answer no request
 		r.odd[name] = func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() }
 	}
 	serve := r.start("serve", "--slots", "0")
@@ -91,8 +92,7 @@ func TestFleetQueuePages(t *testing.T) {
 	worker.end(t)
 }
 
-// If leases have their default lifetime, River (the library of the queue) returns a killed worker's units to the queue
-// within a minute. The pages of the queue show that the units are retried.
+// If leases have their default lifetime, River returns a killed worker's units to the queue within a minute. The pages of the queue show that the units are retried.
 func TestFleetRescued(t *testing.T) {
 	if testing.Short() {
 		t.Skip("waits for a lease to run out")
@@ -105,7 +105,7 @@ func TestFleetRescued(t *testing.T) {
 		require.Eventually(t, func() bool { return strings.Contains(w.out.String(), "worker started") }, time.Minute, 20*time.Millisecond)
 	}
 	serve := r.start("serve", "--slots", "0")
-	<-asked // the worker must be killed soon, because it returns the job to the queue itself if the source does not answer for long
+	<-asked // kill the worker soon: after a long wait for the source, the worker would itself return the job to the queue
 	const holder = "SELECT DISTINCT worker FROM units WHERE source = 'ws001' AND state = 'running'"
 	of := r.text(holder)
 	killed, next := workers[0], workers[1]

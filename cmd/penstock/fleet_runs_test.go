@@ -76,7 +76,7 @@ func TestFleetRuns(t *testing.T) {
 	kills, workspaces := 1, 3
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS")); err == nil {
 		kills, workspaces = n, 12
-		t.Setenv(lifeEnv, "4s") // a busy machine makes processes wait for seconds
+		t.Setenv(lifeEnv, "4s") // a longer lease, because a process on a busy machine may be paused for seconds
 	} else {
 		t.Parallel()
 	}

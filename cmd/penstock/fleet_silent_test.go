@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// Six workspaces do not answer. They use up the worker's only slot, and then its additional slots. After a while the
-// worker postpones their units, so that it can read the seventh workspace. When the six workspaces answer at last, the
-// worker reads them too.
+// Six workspaces do not answer. They use up the worker's regular slot, and then its three additional slots. After a
+// while the worker postpones their units, so that it can read the seventh workspace. When the six workspaces answer at
+// last, the worker reads them too.
 // Invariant 15
 func TestFleetSilentSources(t *testing.T) {
 	if testing.Short() {

@@ -73,7 +73,7 @@ func TestFleetKilled(t *testing.T) {
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_WORKSPACES")); err == nil {
 		workspaces = n
 	}
-	t.Setenv(lifeEnv, "8s") // a busy machine makes processes wait for seconds
+	t.Setenv(lifeEnv, "8s") // a longer lease, because a process on a busy machine may be paused for seconds
 	r := newSweep(t, workspaces)
 	kinds := [][]string{{"serve", "--slots", "0"}, {"serve", "--slots", "1"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}}
 	var all []*fleetProcess

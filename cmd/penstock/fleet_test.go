@@ -69,8 +69,8 @@ func (r *fleetRig) start(args ...string) *fleetProcess {
 	return r.startAs(r.config(), (*exec.Cmd).Start, args...)
 }
 
-// startAs starts a process with the given configuration. The given function starts the command. Before that, it may
-// change the command.
+// startAs starts a process with the given configuration. It passes the command to the argument `start`, which may
+// change the command and must start it.
 func (r *fleetRig) startAs(config string, start func(*exec.Cmd) error, args ...string) *fleetProcess {
 	r.t.Helper()
 	self, err := os.Executable()

@@ -74,7 +74,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 	}
 	require.Len(t, w.told(t, "status", "--to", "warehouse@ws002"), 2)
 
-	// Some commands always apply to all sources, and others need exactly one source. The hints of the errors say this.
+	// Some commands always apply to all sources, and others need exactly one source. The hints of the errors say how many sources a command applies to.
 	for hint, args := range map[string][]string{
 		"WHERE _penstock_source = 'ws001'":    {"query", "--source", "ws001", "FROM crm_leads"},
 		"omit --source":                       {"views", "--source", "ws001"},

@@ -23,7 +23,7 @@ import (
 // platforms in turn: for example, ws000 and ws003 have the records of the first platform.
 type worlds struct {
 	all  []*sandbox.Server
-	odd  map[string]http.HandlerFunc // by name of the workspace: a handler that replaces the usual one
+	odd  map[string]http.HandlerFunc // by name of the workspace: a handler that replaces the workspace's usual handler
 	url  string
 	dir  string
 	made []string

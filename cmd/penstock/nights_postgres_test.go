@@ -16,9 +16,10 @@ import (
 )
 
 // TestUnchangedNights: many workspaces share the tables of one schema. There is one run each night, and nothing has
-// changed at the sources. Each run stays within the bounds of an unchanged run. With all streams, each run adds less
-// than 83 kB to penstock's own tables for each workspace, or 1 MB for twelve workspaces. The short form has 3 nights
-// and 2 workspaces with few streams. PENSTOCK_TEST_TRIALS sets the number of nights; then there are 12 workspaces.
+// changed at the sources. The work of the server in each run stays below the limits for a run without changes. With
+// all streams, each run adds less than 83 kB to penstock's own tables for each workspace, or 1 MB for twelve
+// workspaces. The short form has 3 nights and 2 workspaces with few streams. If PENSTOCK_TEST_TRIALS sets another
+// number of nights, there are 12 workspaces.
 func TestUnchangedNights(t *testing.T) {
 	if os.Getenv(pgtest.Env) != "" {
 		t.Skip("counting statements needs a server that only this test uses")

@@ -25,8 +25,8 @@ func parquetKind() open.Kind {
 	return open.Kind{
 		Scheme: "parquet", Open: openParquet, Absent: absentLake,
 		OnHost: func(d config.Destination) bool { path, _ := open.FilePath(d); return !inBucket(path) },
-		// The columns of all files that are being written are on the heap. With a lower limit, garbage collection takes
-		// a third of the CPU time.
+		// The columns of all files that are being written are on the heap. With a lower heap limit, garbage collection
+		// takes a third of the CPU time.
 		Memory: open.MemoryPlan{Heap: 208 << 20, List: 4 << 20, Budget: pipeline.DefaultByteBudget, Group: pipeline.DefaultGroupBytes},
 		Check: func(ctx context.Context, opener *open.Opener, d config.Destination) error {
 			path, _ := open.FilePath(d)

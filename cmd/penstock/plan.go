@@ -25,7 +25,7 @@ func planCmd(a *app) *cobra.Command {
 		Long: `Forecasts a run: pages, requests, bytes, records and time of each stream under the
 rate limits. It requests the first page of each list that no run has read yet, and
 prints how many requests it sent. For a list of more than ten pages, a few more
-requests find out the page size. The column basis says where a number comes from:
+requests find out the page size. The column "basis" says where a number comes from:
   measured   in an earlier run of the pipeline
   stated     by the first page of the list
   derived    from the parent's list: one request for each of its records

@@ -19,9 +19,9 @@ import (
 type fleetFlags struct {
 	enabled    bool
 	workspaces int
-	records    int64 // records of each workspace; 0 means as in the forecast
+	records    int64 // number of records of each workspace; 0 means the number that the forecast has
 	latency    time.Duration
-	fleet      sizing.Fleet // one worker as the flags describe it
+	fleet      sizing.Fleet // describes one worker, with the values of the flags
 }
 
 // add adds the flags to a command. It returns the names of the flags that need --fleet.

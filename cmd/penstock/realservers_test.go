@@ -37,7 +37,7 @@ type realServer struct {
 // has.
 type realStream struct {
 	name, path string
-	ids        []string // of all records, as the server assigned them
+	ids        []string // ids of all records, which the server has assigned
 	count      int      // number of records that the server reports
 
 	// If stops is true, a run may refuse to load the list, but must say why. In no case may a run load only a part of

@@ -16,8 +16,8 @@ import (
 )
 
 // TestRejectsUntilTheyAreAccepted loads two lists into each destination. One list has a record and values that no
-// table can hold. The stream of this list is partial until the loss is accepted. Further runs add no rejects while the
-// source does not change. The other list has no faults, and its verdict is always proven.
+// table can hold. The result of this list's stream is "partial" until a user accepts the loss. Further runs add no
+// rejects while the source does not change. The other list has no faults, and its verdict is always proven.
 func TestRejectsUntilTheyAreAccepted(t *testing.T) {
 	t.Parallel()
 	sound := []string{`{"id":2,"a":"x"}`, `{"id":3,"a":"y"}`}

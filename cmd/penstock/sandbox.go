@@ -53,7 +53,7 @@ These are the kinds, which extract/sandbox/fault.go describes:
 While the sandbox runs, GET /_sandbox/stats returns what it has received, and
 POST /_sandbox/faults replaces these faults.
 
---faults also serves lists that page or fail as those of other APIs do. It takes "all",
+--faults also serves lists with the paging and the faults of other APIs. It takes "all",
 names, or a JSON file that describes a list. Each list is at /lists/NAME, for a stream of
 your own; "penstock sandbox --faults help" prints the names. Some lists show their fault
 only after POST /_sandbox/lists: send it between two syncs.
@@ -78,7 +78,7 @@ extract/sandbox/webhook_flood.go.`,
 	fl.StringVar(&f.listen, "listen", sandboxListen, "`address` to listen on; port 0 picks a free one")
 	fl.Uint64Var(&o.Seed, "seed", 1, "`seed` of all data")
 	fl.IntVar(&o.Scale, "scale", 1, "`factor` for the length of the lists that grow with a business")
-	fl.IntVar(&o.Contacts, "contacts", 0, "serve `N` contacts that are rendered in advance, instead of those of the seed, for measurements")
+	fl.IntVar(&o.Contacts, "contacts", 0, "for measurements: serve `N` contacts that are rendered in advance, not the contacts that the seed makes")
 	fl.StringVar(&o.Plan, "plan", "pro", "`plan` of the versioned surface: free, pro, business or agency")
 	fl.IntVar(&o.Rate, "rate", 0, "limit of `requests` per second on the versioned surface, instead of the plan's")
 	fl.StringVar(&f.appRate, "app-rate", "200/s", "`rate` limit of the application surface; no response announces the limit")

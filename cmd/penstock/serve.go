@@ -30,7 +30,7 @@ func serveCmd(a *app) *cobra.Command {
 	slots := defaultSlots
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "run schedules, webhook receiver, dashboard, metrics and health",
+		Short: "run pipelines on schedule, receive webhooks, and serve the dashboard, metrics and health checks",
 		Long: `Runs each pipeline on its schedule, receives webhooks, and serves the dashboard,
 until it is stopped.
 
@@ -47,7 +47,7 @@ penstock worker.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), a, slots) },
 	}
-	cmd.Flags().IntVar(&slots, "slots", slots, "with state in a database, `number` of sources that this process reads at once; 0 leaves all to workers")
+	cmd.Flags().IntVar(&slots, "slots", slots, "if the state is in a database: `number` of sources that this process reads at once; 0 leaves all sources to workers")
 	return cmd
 }
 

@@ -123,7 +123,7 @@ func (d *serving) slots() []state.SlotRecord {
 	return all
 }
 
-// moments returns the moments at which a daemon is stopped. Each function waits for its moment.
+// moments returns the moments at which tests stop a daemon, by name. Each moment is a function that waits for it.
 func moments() map[string]func(d *serving) {
 	asked := func(n int) func(*serving) {
 		return func(d *serving) {

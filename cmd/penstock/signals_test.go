@@ -94,8 +94,8 @@ func (d *runningDaemon) get(t *testing.T, path string) (int, string) {
 	return resp.StatusCode, string(text)
 }
 
-// TestServeSignals runs a daemon whose pipeline runs every second, and breaks its platform. It checks the
-// metrics, the health, and that one alert is sent.
+// TestServeSignals runs a daemon whose pipeline runs every second, and then makes the platform fail. The test checks
+// the metrics, the health, and that one alert is sent.
 func TestServeSignals(t *testing.T) {
 	platform, err := sandbox.New(sandbox.Options{NoLimits: true})
 	require.NoError(t, err)

@@ -46,7 +46,7 @@ workspace, use state reset instead: the records of that workspace then replace t
 	return cmd
 }
 
-// adoption is a table of another owner that a stream takes over.
+// adoption describes a table that a stream takes over from its present owner.
 type adoption struct {
 	move
 	claim load.Claim
@@ -82,7 +82,7 @@ func adoptTables(ctx context.Context, a *app, d *open.Reader, f moveFlags) error
 	return nil
 }
 
-// adoptions returns the tables of a pipeline's streams that have another owner.
+// adoptions returns the tables that the pipeline's streams load into, but that belong to another owner.
 func adoptions(ctx context.Context, d *open.Reader, f moveFlags) (todo []adoption, err error) {
 	p, err := f.carrier(d, f.streams)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // signalAt returns a function, which [app] calls at each step of a commit. If the argument is "list", the function
-// prints each step. If it is STEP:N, the function kills the process when it reaches this step for the Nth time, as a
-// power cut would. If it is STEP:N:STOP, the function stops the process at that time.
+// prints each step. If the argument is STEP:N, the function kills the process when the process reaches this step for
+// the Nth time, as a power cut would. If the argument is STEP:N:STOP, the function stops the process at that time.
 func signalAt(spec string) func(string) error {
 	var mu sync.Mutex
 	if spec == "list" {

@@ -29,8 +29,8 @@ import (
 // securityPage is the page that lists penstock's listeners and routes, and the files and tables that penstock writes.
 const securityPage = "../../docs/security.md"
 
-// entry is a row of a table on the page: a name, and how it is protected. A placeholder in the name, such as <words>,
-// stands for a text without / that begins with a letter or digit.
+// entry is a row of a table on the page: the name of a file, route or table, and how that thing is protected. A
+// placeholder in the name, such as <words>, stands for a text without / that begins with a letter or digit.
 type entry struct {
 	name  string
 	match *regexp.Regexp

@@ -30,7 +30,7 @@ func syncCmd(a *app) *cobra.Command {
 stopped at any time and started again. Committed data stays.
 
 Exit codes: 0 complete, 1 failed, 2 the command line or the configuration is
-wrong, 75 partial or put off (run again later), 130 and 143 stopped by a signal.`,
+wrong, 75 partial or postponed (run again later), 130 and 143 stopped by a signal.`,
 		Example: `  penstock sync
   penstock sync nightly --stream 'crm.*' --stream '!crm.deals'
   penstock sync --dry-run --json`,

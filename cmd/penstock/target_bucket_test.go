@@ -147,8 +147,8 @@ func (b *bucketTarget) files(t *testing.T, folder string) (map[string][]string, 
 	return out, nil
 }
 
-// local() downloads objects as files, and returns SQL that reads these files. Objects never change, so an object that
-// is already a file is not downloaded again.
+// local() downloads objects as files, and returns SQL that reads these files. Objects never change, so local()
+// downloads each object only once.
 func (b *bucketTarget) local(keys []string) (string, error) {
 	var names []string
 	for _, key := range keys {

@@ -171,8 +171,8 @@ func (p postgresTarget) watch(*testing.T) (look func(glancer) (int64, error), do
 }
 
 // copyBack measures how long the server takes to COPY the loaded rows from a binary file into logged tables with the
-// same columns. It returns two times: first the time without indexes, then the time with the keys and indexes of the
-// loaded tables. The server creates the indexes after it has copied the rows, because that is fastest.
+// same columns. The result bare is the time without indexes, and the result keyed is the time with the keys and indexes
+// of the loaded tables. The server creates the indexes after it has copied the rows, because that is fastest.
 func (p postgresTarget) copyBack(t *testing.T) (bare, keyed float64) {
 	t.Helper()
 	c := p.connect(t)

@@ -69,8 +69,8 @@ func broken(root, child string) string {
 // if the table does not exist yet.
 type glancer func(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error)
 
-// glance is a glancer that reads each pair of tables in the variable family once. If it sees half a commit, it returns
-// an error. A table that cannot be read at the moment counts as empty.
+// glance is a glancer that reads each pair of tables in the list family once. If it sees half a commit, it returns an
+// error. A table that cannot be read at the moment counts as empty.
 func glance(name func(root, table string) string, ask func(query string, to ...any) error) (rows int64, err error) {
 	for _, f := range family {
 		root, child := name(f.root, f.root), ""

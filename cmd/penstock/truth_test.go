@@ -422,7 +422,7 @@ func difference(table string, want, got []string) []string {
 	return out
 }
 
-// member is a JSON object. Its members are in their original order, and may include duplicates.
+// member is the list of the members of a JSON object, in their original order and with duplicates.
 type member []struct {
 	name  string
 	value any

@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/render"
 )
 
-// engines are the modules whose versions determine the format of files and tables. The value is the name that is
-// printed.
+// engines has the modules whose versions determine the format of files and tables, and for each module the name to
+// print.
 var engines = map[string]string{
 	"github.com/duckdb/duckdb-go/v2":     "duckdb",
 	"github.com/apache/arrow-go/v18":     "arrow",

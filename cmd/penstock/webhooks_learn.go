@@ -63,7 +63,7 @@ the captured deliveries become events. A scheme in pipelines.yaml takes preceden
 }
 
 // learning() returns the source that the arguments select. It returns an error if no source or several sources match,
-// or if the scheme of the source is configured, so that nothing is to be learned.
+// or if the scheme of the source is configured and there is nothing to learn.
 func learning(c *config.Config, args []string) (config.Source, error) {
 	var all []config.Source
 	var names []string
@@ -207,12 +207,12 @@ func pinText(source string, f signature.Finding, now time.Time) string {
 // learnedText describes a found scheme.
 func learnedText(w *config.Webhooks, f signature.Finding, text string) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# one scheme of %d verifies all %d deliveries (%d different bodies), signed with secret %s\n", f.Tried, f.Judged, f.Bodies, f.Label)
+	fmt.Fprintf(&b, "# of %d possible schemes, only one verifies all %d deliveries (%d different bodies), signed with secret %s\n", f.Tried, f.Judged, f.Bodies, f.Label)
 	if !strings.EqualFold(f.Scheme.Header, w.Header) {
 		fmt.Fprintf(&b, "# the signature is in %s; no delivery has %s\n", f.Scheme.Header, w.Header)
 	}
 	if f.Aside > 0 {
-		fmt.Fprintf(&b, "# %s without that header will be dropped\n", render.Plural(f.Aside, "webhook"))
+		fmt.Fprintf(&b, "# %s without the signature header will be dropped\n", render.Plural(f.Aside, "webhook"))
 	}
 	fmt.Fprintf(&b, "# %s\n", f.Scheme.Replays())
 	if f.Late > 0 {

@@ -27,7 +27,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// classroom is a folder with a configuration that has no signature scheme yet, and a receiver of its deliveries.
+// classroom is a folder with a configuration that has no signature scheme yet. A receiver accepts deliveries for this
+// configuration.
 type classroom struct {
 	t      *testing.T
 	app    *app

@@ -37,8 +37,9 @@ func webhooksListCmd(a *app) *cobra.Command {
 		Short: "list events in the inbox: events that wait, and events that were given up",
 		Long: `Lists events in the inbox, the oldest first: those that are not yet in every
 destination, and those that were given up after three tries, with the reason. Events
-that are in every destination are removed from the inbox. The table _penstock_events has
-them, until the longest keep of the pipelines that read the source has passed.`,
+that are in every destination are removed from the inbox. The table _penstock_events keeps
+them. How long is set by the key "keep" of the pipelines that read the source; the longest
+time applies.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {

@@ -22,7 +22,7 @@ func webhooksReplayCmd(a *app) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay [ORDINAL]…",
 		Short: "apply events in the inbox again",
-		Long: `Appends events of the inbox to its end again, and applies them. You choose the events
+		Long: `Appends events to the end of the inbox once more, and applies them. You choose the events
 by ordinal, by id or by a range of ordinals, or you choose all that were given up. The
 records that the events name are requested from the source again, so a second replay
 changes nothing.

@@ -23,8 +23,8 @@ If a worker is lost, the others take over its work within a minute.
 
 It serves /healthz, /readyz and /metrics at the address under worker: {listen: …}.
 SIGHUP reads the configuration again. Units under way finish with the old one. If the
-state database does not answer when it starts, it waits for a minute, and then exits
-with 75.
+state database does not answer when the worker starts, the worker waits for a minute, and
+then exits with 75.
 
 SIGINT and SIGTERM stop it within ten seconds. Other workers then continue its work
 at once, from the last commit.`,

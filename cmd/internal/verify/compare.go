@@ -77,7 +77,8 @@ func (c *comparison) part(ctx context.Context, d load.Destination, part uint64) 
 	return c.settle(entries)
 }
 
-// load reads one part of the hash file. If a key appears twice, the later row counts, as in a run.
+// load reads one part of the hash file. If two rows have the same key, load keeps the hash of the later row, as a run
+// does.
 func (c *comparison) load(part uint64) (map[rowhash.Fingerprint]*entry, error) {
 	entries := map[rowhash.Fingerprint]*entry{}
 	err := c.Each(c.at, func(at int64, key, hash string) error {

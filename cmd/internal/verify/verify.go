@@ -86,7 +86,7 @@ type Report struct {
 	Started  time.Time `json:"started_at"`
 	Ended    time.Time `json:"ended_at"`
 	Requests int       `json:"requests"`
-	Streams  []Result  `json:"streams"` // in the order of Streams and Destinations
+	Streams  []Result  `json:"streams"` // one for each stream and destination; the results of a stream follow each other
 }
 
 // ExitCode returns 0 if everything is equal and 1 if something differs. It returns 75 if nothing differs but not

@@ -115,14 +115,14 @@ func TestVerifyInEveryMode(t *testing.T) {
 				case len(s.Key) == 0:
 					extra = 4
 				}
-				require.EqualValues(t, extra, rep.Streams[0].Extra, "the table is compared before the run")
+				require.EqualValues(t, extra, rep.Streams[0].Extra, "the source has changed, but no run has loaded the changes yet")
 				require.EqualValues(t, 4, rep.Streams[0].Missing+rep.Streams[0].Differing)
 				r.Must(pipeline.StatusComplete)
 				rep = verified(r, Options{})
 				require.Equal(t, Equal, rep.Streams[0].Agreement, "%+v", rep.Streams[0])
 				require.EqualValues(t, 25, rep.Streams[0].Rows)
 
-				l.Records[4].Name = "n7" // the earlier value: in mode append the table has it as an old version
+				l.Records[4].Name = "n7" // the earlier name: in mode append, the table still has the old version of the row, with this name
 				require.Equal(t, mode == schemas.Append && len(s.Key) == 0, verified(r, Options{}).Streams[0].Agreement == Equal)
 			})
 		}
