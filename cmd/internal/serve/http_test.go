@@ -319,7 +319,7 @@ func TestRunning(t *testing.T) {
 	release = make(chan struct{})
 	close(release)
 	var again string
-	for err = ErrBusy; errors.Is(err, ErrBusy); runtime.Gosched() { // the next run can begin only shortly after the notice that a run has ended
+	for err = ErrBusy; errors.Is(err, ErrBusy); runtime.Gosched() { // a run can begin a short time after the notice that the previous run has ended
 		again, err = r.d.RunNow("p", RunRequest{Trigger: TriggerRetry, Streams: []string{"crm.leads"}})
 	}
 	require.NoError(t, err)

@@ -146,8 +146,8 @@ func (h *Hub) drop(name string) {
 	h.changed(name)
 }
 
-// Changed notifies the followers of a change that concerns no single pipeline. It names a topic, for example
-// "webhooks".
+// Changed notifies the followers of a change that does not belong to one pipeline. The parameter topic names what has
+// changed, for example "webhooks".
 func (h *Hub) Changed(topic string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -39,7 +39,7 @@ func (n *notifier) tell(state string) {
 	}
 }
 
-// reloading returns the notification that a reload has begun. systemd requires the monotonic time in it.
+// reloading returns the notification that a reload has begun. systemd requires that it contains the monotonic time.
 func (n *notifier) reloading() string {
 	return fmt.Sprintf("RELOADING=1\nMONOTONIC_USEC=%d", monotonic().Microseconds())
 }

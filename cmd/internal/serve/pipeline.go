@@ -46,7 +46,7 @@ const (
 	CatchUpNone CatchUp = "none" // all slots are recorded as skipped
 )
 
-// Plan says when a pipeline runs by itself.
+// Plan says when the daemon runs a pipeline without a request of a person.
 type Plan struct {
 	schedule.Schedule               // the zero Schedule: never
 	CatchUp           CatchUp       // "": CatchUpOnce
@@ -94,8 +94,8 @@ type Pipeline struct {
 	Planned bool
 
 	// Await waits until all work of a run has ended, or until ctx ends. It also ends work that no process can do any
-	// more. It may be nil. The daemon calls Await if a run of this pipeline cannot begin, because another process has
-	// begun a run that is still under way. If that process has ended, perhaps no other process finishes that run.
+	// more. Await may be nil. The daemon calls it if a run of this pipeline cannot begin because the run of another
+	// process is still under way. If that process was killed, perhaps no other process would end its run.
 	Await func(ctx context.Context, run string)
 
 	// Deltas applies the events that have arrived and are ready. It may be nil. The daemon calls it soon after an event

@@ -46,7 +46,7 @@ func (x *execution) run(ctx context.Context) (refused bool) {
 	}
 	report, err := x.guarded(limited)
 	if err == nil && report.Status == pipeline.StatusStopped && Overdue(limited) {
-		x.note("warn", pipeline.Event{}, "stopped by its "+context.Cause(limited).Error()+"; the next run continues from there")
+		x.note("warn", pipeline.Event{}, "stopped by its "+context.Cause(limited).Error()+"; the next run continues from the last commit")
 	}
 	x.otherRun(err)
 	x.ended(ctx, x.d.cleanReport(report), x.d.clean(err))

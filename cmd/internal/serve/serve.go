@@ -290,7 +290,8 @@ func (d *Daemon) Pause(ctx context.Context, name string) error {
 	return w.pause(ctx, d.Now())
 }
 
-// Resume undoes Pause. From the next slot on, the slots are run again.
+// Resume undoes Pause: from the next slot on, the daemon runs the slots of the pipeline. Slots that were skipped during
+// the pause stay skipped.
 func (d *Daemon) Resume(ctx context.Context, name string) error {
 	w, err := d.worker(name)
 	if err != nil {

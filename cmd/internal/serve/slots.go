@@ -9,7 +9,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// onTime is how late a run may begin and still count as in time, for example after a restart of the daemon.
+// onTime is the longest delay with which a run still counts as in time. A run is delayed, for example, by a restart of
+// the daemon.
 const onTime = time.Minute
 
 // mostMissed is the maximum number of missed slots that each get a record. All earlier missed slots share one record.
@@ -99,7 +100,7 @@ func (p Plan) unmade() Skip {
 	return SkipMadeUp
 }
 
-// mostBroken is how many processes may end during the run of one slot. After that, the slot is not run again.
+// If this number of processes has ended during the run of one slot, the slot is not run again.
 // Invariant 15
 const mostBroken = 3
 
@@ -122,11 +123,14 @@ func (p Plan) recovered(r state.SlotRecord, planned bool) state.SlotRecord {
 	return r
 }
 
-// pick selects the slot to run next from waiting, which is sorted, oldest first. With CatchUpAll it selects the oldest
-// slot whose run was interrupted, because no other run can begin before that run has ended. If no run was interrupted,
-// it selects the oldest slot. It returns the other slots as its last result. Without CatchUpAll it selects the newest
-// slot, whose run does the work of all other slots. It returns the new records of these other slots as its second
-// result.
+// pick selects the slot to run next. The parameter waiting is sorted, the oldest slot first.
+//
+// With CatchUpAll, pick selects the oldest slot whose run was interrupted, because no other run can begin before that
+// run has ended. If no run was interrupted, pick selects the oldest slot. The result remaining contains the other
+// slots.
+//
+// Without CatchUpAll, pick selects the newest slot, whose run does the work of all other slots. The result madeUp
+// contains the new records of these other slots.
 func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, madeUp, remaining []state.SlotRecord) {
 	if p.CatchUp == CatchUpAll {
 		i := max(0, slices.IndexFunc(waiting, func(r state.SlotRecord) bool { return r.Attempts > 0 }))

@@ -20,7 +20,7 @@ type worker struct {
 	changed chan struct{} // wakes the worker before the next slot is due
 	events  chan struct{}
 	hints   chan struct{}
-	others  chan string // ids of runs of other processes that kept a run of this process from beginning
+	others  chan string // ids of other processes' runs, because of which a run of this process could not begin
 
 	mu      sync.Mutex
 	p       Pipeline
@@ -355,9 +355,9 @@ func (w *worker) otherRun(err error) {
 	}
 }
 
-// awaitOthers calls Await for runs of other processes that kept a run of this process from beginning. It returns when
-// ctx ends. The other process may have ended. Without Await, units of its run that no worker can execute would then
-// block the pipeline for ever. // Invariant 15
+// awaitOthers calls Await for each run of another process because of which a run of this process could not begin. It
+// returns when ctx ends. Await is needed if the other process was killed: its run may have units that no worker can
+// execute, and these would block the pipeline for ever. // Invariant 15
 func (w *worker) awaitOthers(ctx context.Context) {
 	for {
 		select {

@@ -43,7 +43,7 @@ type conversation struct {
 }
 
 // ask repeats a question until the answer is valid, and stores the answer in *to. If a flag has already set *to, ask
-// only checks the answer.
+// does not ask the question, and only checks the value of the flag.
 func (c *conversation) ask(ctx context.Context, question, preset string, to *string) error {
 	given := *to
 	for {
@@ -246,7 +246,7 @@ func StoreTyped(ctx context.Context, config string, p *Prompt, s Setup) (string,
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return "", failure.Usage("add "+strings.Join(slices.Sorted(maps.Keys(s.Typed)), ", ")+" to it yourself", "%s already exists and was not changed", path)
+		return "", failure.Usage("add "+strings.Join(slices.Sorted(maps.Keys(s.Typed)), ", ")+" to this file yourself", "%s already exists and was not changed", path)
 	}
 	if err != nil {
 		return "", fmt.Errorf("store secrets: %w", err)

@@ -37,7 +37,7 @@ func NewPrompt(stderr io.Writer) *Prompt {
 // errNoAnswer ends a prompt at the end of input.
 var errNoAnswer = errors.New("no answer")
 
-// line prompts for a line. An empty answer means preset.
+// line prompts for a line. If the answer is empty, line returns the parameter preset.
 func (p *Prompt) line(ctx context.Context, question, preset string) (string, error) {
 	if preset != "" {
 		question += " [" + preset + "]"

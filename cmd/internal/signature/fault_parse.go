@@ -48,7 +48,7 @@ func (c *check) parse() {
 func (c *check) pairs() {
 	p := c.Parse
 	if len(p.Sig) == 0 {
-		c.fault("parse", "style kv needs sig, the keys of signatures")
+		c.fault("parse", "style kv needs the setting sig, which names the keys of the signatures")
 	}
 	keys := slices.Concat(p.Sig, p.Ignore)
 	for _, k := range []string{p.TS, p.ID, p.KeyID} {

@@ -133,8 +133,8 @@ func publicBytes(text string, e KeyEncoding) (raw []byte, err error) {
 	return raw, nil
 }
 
-// checker compares signatures with the signed content. The signatures must be decoded, and of a length that the
-// algorithm allows.
+// checker compares signatures with the signed content. The caller must have decoded the signatures, and their lengths
+// must be valid for the algorithm.
 type checker interface {
 	matches(s *scratch, sigs [][]byte) bool
 }

@@ -60,7 +60,7 @@ func (f Finding) Timed() bool { return !f.Scheme.Timestamp.From.nowhere() }
 // if no sample verifies after Learn has flipped one bit of a signed part or of the secret. A match by chance is as
 // improbable as guessing a MAC. The error is [ErrFew], [ErrNone] or [ErrAmbiguous].
 //
-// Learn takes milliseconds for each sample of usual size. No content of a sample makes it take much longer.
+// Learn takes milliseconds for each sample of usual size. This is so for any content of the samples.
 func Learn(samples []Sample, h Hints) (Finding, error) {
 	l := &learner{Hints: h, keys: map[keyUse][]usable{}}
 	l.choose(samples)
@@ -248,8 +248,8 @@ func (l *learner) open(c *compiled, d *Delivery) (usable, reading, bool) {
 	return by, r, reason == ""
 }
 
-// eventID returns the place of the event id: the place that the content signs, or else a usual place in the
-// signed body.
+// eventID returns the place of the event id. If the scheme signs an id as a part of the content, this is the place of
+// that id. Otherwise it is a usual place in the signed body.
 func (l *learner) eventID(s Scheme) From {
 	if uses(s.Content, ID) {
 		return s.EventID

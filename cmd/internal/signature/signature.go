@@ -83,8 +83,8 @@ type scratch struct {
 }
 
 // Verify checks a delivery that was received at the time now. It tries all schemes in order, and returns the verdict of
-// the first scheme that matches. If no scheme matches, the error is a [Reason]. It comes from the scheme for which the
-// delivery has passed the most checks.
+// the first scheme that matches. If no scheme matches, the error is the [Reason] of the scheme for which the delivery
+// has passed the most checks.
 //
 // The time that Verify takes depends on the size of the delivery and the form of its header. It does not depend
 // on how much of a signature is right, or on which secret made the signature. Verify does not panic, whatever the

@@ -74,8 +74,8 @@ func (h *holding) release() {
 }
 
 // Connections limits the open connections of a listener. A connection that exceeds a limit is closed at once.
-// Without limits, clients that send nothing, or one byte per second, could use up all file descriptors. Total is
-// needed because a client may have many addresses.
+// Without limits, clients that send nothing, or one byte per second, could use up all file descriptors. The limit Total
+// is needed because a client may have many addresses.
 type Connections struct {
 	PerAddress, Total int
 }

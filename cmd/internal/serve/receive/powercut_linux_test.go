@@ -266,8 +266,8 @@ func stopTraced(t *testing.T, p *process) {
 
 var eventID = regexp.MustCompile(`"id":"(evt_\d+)"`)
 
-// Each event is synced before its 2xx. The test checks the order of the system calls, and what would remain if
-// the power failed at that moment. // Invariant 3
+// Each event is synced before its response 2xx. The test checks the order of the system calls, and what would remain if
+// the power failed at the moment of the response. // Invariant 3
 func TestPowerCut(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)

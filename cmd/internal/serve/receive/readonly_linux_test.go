@@ -33,7 +33,7 @@ func TestReadOnly(t *testing.T) {
 		s.post(p.url, s.id())
 		if time.Since(begun) > time.Minute {
 			_ = lock.Process.Kill()
-			t.Skipf("this process may not be traced: %s", says.String())
+			t.Skipf("no permission to trace this process: %s", says.String())
 		}
 	}
 	acked := len(s.acked)

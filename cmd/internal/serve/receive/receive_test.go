@@ -367,8 +367,8 @@ func TestHints(t *testing.T) {
 	require.EqualValues(t, 1, hints("learning"))
 }
 
-// A stranger sends deliveries while the scheme is not known. They get the same response as real deliveries. Only the
-// newest of them are kept.
+// A stranger sends deliveries while the scheme is not known. The stranger's deliveries get the same response as real
+// deliveries, and only the newest are kept.
 func TestLearningIsBounded(t *testing.T) {
 	r := newRig(t)
 	for n := range 120 {

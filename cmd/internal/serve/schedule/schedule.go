@@ -177,7 +177,7 @@ func (s Schedule) in(sp span, t time.Time) time.Time {
 	return at.In(s.zone)
 }
 
-// wall adds offset to the time of day at t, and returns the first time of day of the schedule that is later.
+// wall returns the schedule's first time of day that is later than the time of day at t plus the parameter offset.
 func (s Schedule) wall(t time.Time, shift, offset time.Duration) time.Time {
 	w := wallOf(t, shift).Add(offset)
 	for range 3 { // the cron library looks five years ahead, and the next 29 February may be eight years away

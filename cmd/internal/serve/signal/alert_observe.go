@@ -194,7 +194,7 @@ func (a *Alerts) refused(source string, r *refusals) {
 	reasons := strings.Join(slices.Sorted(maps.Keys(r.reasons)), ", ")
 	why := fmt.Sprintf("some deliveries are refused, others are accepted: %s", reasons)
 	if r.all() {
-		why = fmt.Sprintf("all deliveries are refused: %s; the secret or the scheme has changed: set the new one, or run `penstock webhooks learn %s`", reasons, source)
+		why = fmt.Sprintf("all deliveries are refused: %s; the secret or the scheme has changed: configure the new secret or scheme, or run `penstock webhooks learn %s`", reasons, source)
 	}
 	a.raise(ofSource(source, Signature), itemRun, why)
 }

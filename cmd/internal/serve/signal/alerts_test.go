@@ -376,7 +376,7 @@ func TestAlertsRoutes(t *testing.T) {
 }
 
 func TestAlertsSignature(t *testing.T) {
-	const every = "slack: source main: signature\n  all deliveries are refused: signature; the secret or the scheme has changed: set the new one, or run 'penstock webhooks learn main'"
+	const every = "slack: source main: signature\n  all deliveries are refused: signature; the secret or the scheme has changed: configure the new secret or scheme, or run 'penstock webhooks learn main'"
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "alerts.json")
 		d := newDesk(t, path, nightlyRouting)
