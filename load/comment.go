@@ -26,7 +26,7 @@ func (p *Plan) describe(f *arrow.Field, w arrow.Field) {
 }
 
 // Comment returns the database comment on a column or table: the description, followed by the origin in parentheses.
-// For a column, the origin is the source field that the column holds: "date of birth (/born)".
+// The origin of a column is the source field that the column holds. An example is "date of birth (/born)".
 func Comment(text, origin string) string {
 	switch {
 	case text == "":

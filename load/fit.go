@@ -12,10 +12,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Plan lists the changes that a table needs so that arriving rows fit. No column is removed or narrowed.
+// Plan lists the changes that a table needs before arriving rows can be stored in it. No column is removed or narrowed.
 // Invariant 16
 type Plan struct {
-	Table   schemas.Table // the table as it is after the plan
+	Table   schemas.Table // the table as it will be after the changes
 	Create  bool          // the table does not exist yet
 	OldMode schemas.Mode  // the table's mode before the plan; see ChangesMode
 	Add     []arrow.Field // columns to add; if Create is set, all columns
@@ -46,12 +46,13 @@ func (p Plan) ChangesShape() bool {
 // tombstone is valid until its [schemas.ColDeletedAt]. A change to Replace removes tombstones.
 func (p Plan) ChangesMode() bool { return p.OldMode != p.Table.Mode }
 
-// Fit compares an existing table with the table of arriving rows. It plans the changes after which the rows fit. If the
-// table does not exist, existing.Columns is nil.
+// Fit compares an existing table with the table of arriving rows. It plans the changes that the table needs before the
+// rows can be stored in it. If the table does not exist, existing.Columns is nil.
 //
-// Fit returns an error if the keys differ, if the mode cannot change, or if a column holds another source field. A
-// column that has had only nulls or empty lists is not created until its first value arrives. No column is created
-// for [schemas.ColOrdinal]. In mode History the plan adds the validity columns, which the destination fills.
+// Fit returns an error in three cases: the two tables have different keys, the mode cannot change, or a column of the
+// existing table holds another source field than the arriving column of the same name. A column that has had only nulls
+// or empty lists is not created until its first value arrives. No column is created for [schemas.ColOrdinal]. In mode
+// History the plan adds the validity columns, which the destination fills.
 func Fit(existing, arriving schemas.Table) (Plan, error) {
 	arriving.Mode = arriving.Mode.Or(schemas.Merge)
 	p := Plan{Table: existing, OldMode: existing.Mode.Or(schemas.Merge)}
@@ -115,10 +116,10 @@ func turnable(from, to schemas.Mode) bool {
 	return from == to || from == schemas.Merge || from == schemas.Replace
 }
 
-// SourcePointer returns the JSON pointer to the list in a record whose entries are the rows of a child table. The
-// pointer has no array indices. It is stored in the schema's metadata. For a root table it is "". Fields with similar
-// names, such as /items and /Items, would give the same table name, so one of the tables gets another name. The pointer
-// says which field each table belongs to. // Invariant 17
+// SourcePointer returns the JSON pointer to a list in a record: the entries of this list are the rows of the child
+// table with the schema s. The pointer has no array indices. It is stored in the schema's metadata. For a root table,
+// the pointer is "". Fields with similar names, such as /items and /Items, would give the same table name, so one of
+// the tables gets another name. The pointer says which field each table belongs to. // Invariant 17
 func SourcePointer(s *arrow.Schema) string {
 	if s == nil {
 		return ""
@@ -164,9 +165,9 @@ func fieldsOf(s *arrow.Schema) []arrow.Field {
 	return s.Fields()
 }
 
-// Exact reports whether a cast of the stored values gives what a column of the wider type would have stored from the
-// beginning. The cast from decimal to text is not exact: the digits that the source wrote, such as "1.50", are lost.
-// After such a cast, the destination must clear the hashes of the rows, so that the next pass writes them again.
+// Exact reports whether a cast loses nothing: the cast values equal those that the column would hold if it had always
+// had the wider type. The cast from decimal to text is not exact: the digits that the source wrote, such as "1.50", are
+// lost. After such a cast, the destination must clear the hashes of the rows, so that the next pass writes them again.
 func (w Widening) Exact() bool { return exact(w.From, schemas.TypeOf(w.Column)) }
 
 func exact(from, to arrow.DataType) bool {
@@ -206,7 +207,7 @@ type Change struct {
 	At                    time.Time // when the destination recorded the change
 	Table, Column, Source string
 	Action                string
-	From, To              string // types as [schemas.TypeName] writes them; some actions have other texts here, as described at the actions
+	From, To              string // types as [schemas.TypeName] writes them; for some actions, other texts, which the comments on these actions describe
 	Reason                string
 }
 
@@ -354,9 +355,9 @@ func Compare(table string, recordedTypes, presentTypes map[string]string) error 
 	return &ForeignChange{Table: table, Diff: diff}
 }
 
-// Accepted returns the change to record after a person has accepted that the column f of t was changed by hand. The
-// parameter newType is the column's new type; nil if the column is gone. Accepted returns an error if the column is
-// part of the key or belongs to penstock. Invariant 16
+// Accepted returns the change to record after the column f of the table t was changed by hand and a person has accepted
+// this. The parameter newType is the column's new type; nil if the column is gone. Accepted returns an error if the
+// column is part of the key or belongs to penstock. Invariant 16
 func Accepted(t schemas.Table, f arrow.Field, newType arrow.DataType) (Change, error) {
 	if slices.Contains(t.Key, f.Name) || strings.HasPrefix(f.Name, Prefix) {
 		return Change{}, fmt.Errorf("column %q is part of the key or belongs to penstock: restore it, or drop the table to load it again", f.Name)

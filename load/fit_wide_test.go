@@ -27,5 +27,5 @@ func TestFitOfManyColumns(t *testing.T) {
 	require.Len(t, p.Add, n/2)
 	require.Equal(t, n+n/2, p.Table.Columns.NumFields())
 	require.Equal(t, "column_00059999", p.Add[n/2-1].Name)
-	require.Less(t, time.Since(began), 10*time.Second) // a search in the list of all columns for each column would take 25 s
+	require.Less(t, time.Since(began), 10*time.Second) // if Fit searched the list of all columns for each column, it would take 25 s
 }

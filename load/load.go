@@ -82,10 +82,10 @@ func (p Pass) Time() time.Time {
 //   - Merge: the new row replaces the old row, and its child rows replace the
 //     old child rows. A sweep turns missing rows into tombstones.
 //   - Replace: as Merge, but a sweep removes missing rows.
-//   - Append: the new row is added. If its hash equals that of the record's last
-//     row, it is not added. The last row is the row of the newest run. If that run
-//     has several rows of the record, it is the row with the latest synced_at. No
-//     row is ever missing.
+//   - Append: the new row is added, unless its hash equals that of the record's
+//     last row. The last row is the row of the newest run. If that run has several
+//     rows of the record, it is the row with the latest synced_at. A sweep finds
+//     no missing rows.
 //   - History: the current row, which has no valid_to, ends at the new row's
 //     synced_at. The new row is valid from then on. The same holds for child
 //     rows. A missing row ends, and becomes a tombstone. If all rows of a record
@@ -105,9 +105,9 @@ func (p Pass) Time() time.Time {
 // pass has fewer equal rows than the table, the mode decides what a sweep does with the surplus rows of the table:
 // Merge and Replace remove them, History ends them, and Append keeps them.
 type Tx interface {
-	// Write adds the rows of b to t. Apply then creates or widens the table so that they fit. If two rows have the
-	// same key, the one with the higher [schemas.ColOrdinal] is kept. A row of a child table belongs to the root row
-	// with the same ordinal, which must be written in the same Tx. Write retains b.
+	// Write adds the rows of b to t. Apply creates the table or widens its columns if the table cannot store these
+	// rows. If two rows have the same key, the one with the higher [schemas.ColOrdinal] is kept. A row of a child table
+	// belongs to the root row with the same ordinal, which must be written in the same Tx. Write retains b.
 	Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch) error
 
 	// Apply merges the rows that were passed to Write since the last Apply. Rows whose key is new or whose hash

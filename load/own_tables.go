@@ -61,10 +61,10 @@ var (
 		text("record_id"), text("stage"), instant("accepted_at"))
 
 	// RowChanges holds one row for each row that a run inserted, updated or deleted in the table of a stream, if the
-	// pipeline or the stream has changes: true. Changes of child tables are not included. The column action is insert,
-	// update, delete, or revive for a deleted record that is back. The column key is a JSON array of the key's values.
-	// The column before has the previous row as a JSON object, and the column after has the new row. Both leave out
-	// penstock's own columns.
+	// configuration of the pipeline or of the stream has the setting "changes: true". Changes of child tables are not
+	// included. The column action is insert, update, delete, or revive for a deleted record that is back. The column
+	// key is a JSON array of the key's values. The column before has the previous row as a JSON object, and the column
+	// after has the new row. Both leave out penstock's own columns.
 	RowChanges = own("changes", nil,
 		text("run"), text("pipeline"), text("stream"), text("table"), instant("at"),
 		text("action"), text("key"), document("before"), document("after"))
@@ -93,7 +93,7 @@ var (
 		text("state"), document("streams"), text("body"), text("encoding"))
 )
 
-// OwnTables returns penstock's own tables with the columns they are created with.
+// OwnTables returns penstock's own tables with the columns that they have when they are created.
 func OwnTables() []schemas.Table {
 	return []schemas.Table{State, Changes, Runs, Certificates, Rejects, RowChanges, Conventions, Parents, Events}
 }

@@ -62,8 +62,8 @@ func (c Claim) Owned(k state.Key, cursor state.Cursor, previous *Owner) (want Ow
 	return want, false, &OwnerError{Table: c.Table, Have: *previous, Want: want}
 }
 
-// Change returns the row of [Changes] that records o as the owner of a table. The parameter previous is the owner
-// before; nil if there was none.
+// Change returns the row of [Changes] that records o as the owner of a table. The parameter previous is the previous
+// owner; nil if there was none.
 func (o Owner) Change(table string, previous *Owner) Change {
 	c := Change{Table: table, Action: ActionOwner, To: o.text(), Reason: "first rows"}
 	if previous != nil {

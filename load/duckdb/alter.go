@@ -81,8 +81,8 @@ func createSQL(t schemas.Table) string {
 	return "CREATE TABLE " + dialect{}.Place(t.Name) + " (" + strings.Join(defs, ", ") + ")"
 }
 
-// View implements [sqlmerge.Session]. The engine looks up the tables of the view's query in the file's database, as it
-// does for later readers of the file.
+// View implements [sqlmerge.Session]. While the view is created, the file's database is the current database, so that
+// the engine finds the tables that the view's query names.
 func (t *transaction) View(ctx context.Context, v sqlmerge.View) (err error) {
 	t.altered = true
 	if v.Query == "" {

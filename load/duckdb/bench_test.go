@@ -142,7 +142,7 @@ func (c *contacts) pages(run string, n int) []arrow.RecordBatch {
 	return out
 }
 
-// loadRows loads pages in one pass, with the same number of rows in each commit.
+// loadRows loads pages in one pass. Each of its commits loads as many rows as the parameter each says.
 func loadRows(tb testing.TB, d *DB, c *contacts, run string, from state.Cursor, pages []arrow.RecordBatch, each int) (state.Cursor, load.Outcome) {
 	n := len(pages) * batchRows
 	var total load.Outcome
@@ -176,7 +176,7 @@ func cpu() time.Duration {
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
 
-// measure reports the time that f takes, and its speed for n rows.
+// measure reports the time that f takes to process n rows, and the rows per second.
 func measure(b *testing.B, name string, n int, f func()) time.Duration {
 	start, spent := time.Now(), cpu()
 	f()
@@ -268,8 +268,8 @@ func baseline(b *testing.B, path string, n int) {
 	})
 }
 
-// BenchmarkMerge merges 100,000 rows into ten million. Four fifths of them are changes spread over the table. The
-// baseline is INSERT … ON CONFLICT with an index.
+// BenchmarkMerge merges 100,000 rows into ten million. Four fifths of the merged rows change rows that are already in
+// the table. These are spread over the whole table. The baseline is INSERT … ON CONFLICT with an index.
 func BenchmarkMerge(b *testing.B) {
 	if testing.Short() {
 		b.Skip("ten million rows")

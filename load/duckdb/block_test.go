@@ -23,9 +23,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// TestBlockSize creates files with blocks of different sizes. A file keeps its block size if it is opened with another
-// size in the options. The file can be written, queried and published. An engine with default settings can open the
-// file and its published copy.
+// TestBlockSize creates files with blocks of different sizes. A file keeps its block size, even if the options state
+// another size when it is opened. The file can be written, queried and published. An engine with default settings can
+// open the file and its published copy.
 func TestBlockSize(t *testing.T) {
 	for _, size := range []int{16 << 10, 64 << 10, 256 << 10} {
 		t.Run(strconv.Itoa(size), func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 )
 
 // freshName is the name of a file in the engine's private folder. A new database is created under this name, and then
-// moved to its own path.
+// moved to the path of the destination.
 const freshName = "fresh.duckdb"
 
 // create creates a database file without tables. The engine writes such a file in several steps. It cannot open a file
@@ -57,7 +57,7 @@ func installCopy(ctx context.Context, from, path string, mode fs.FileMode) (err 
 	switch err = os.Link(to.Name(), path); {
 	case errors.Is(err, fs.ErrExist):
 		return nil
-	case errors.Is(err, fs.ErrNotExist): // another process is creating the file, and removed our temporary file as a leftover
+	case errors.Is(err, fs.ErrNotExist): // another process is creating the file, and has removed our temporary file, which it took for a leftover
 		return errInUse
 	case err != nil: // some file systems have no hard links
 		err = os.Rename(to.Name(), path)

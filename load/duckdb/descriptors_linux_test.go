@@ -20,8 +20,9 @@ import (
 // destination while only this number of file descriptors is free.
 const freeDescriptors = "PENSTOCK_TEST_FREE_DESCRIPTORS"
 
-// TestOpenWithFewDescriptors opens a destination with each small number of free descriptors. Open succeeds or returns
-// an error that names the cause. The engine must not end the process, as it would if its own start failed.
+// TestOpenWithFewDescriptors opens a destination while 0 to 39 file descriptors are free. With each number, Open must
+// succeed or return an error that names the cause. The engine must not end the process, as it would if its own start
+// failed.
 func TestOpenWithFewDescriptors(t *testing.T) {
 	if text := os.Getenv(freeDescriptors); text != "" {
 		openWithDescriptors(t, text)

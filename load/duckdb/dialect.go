@@ -71,7 +71,8 @@ func looksBare(expr string) string {
 // Type implements [sqlmerge.Dialect].
 func (dialect) Type(t arrow.DataType) string { return sqlType(t) }
 
-// Lattice implements [sqlmerge.Dialect]. JSON and text have the same type in the database, so the field f decides.
+// Lattice implements [sqlmerge.Dialect]. JSON and text have the same type in the database, so Lattice takes this type
+// for JSON only if the field f is JSON.
 func (dialect) Lattice(f arrow.Field, sql string) (arrow.DataType, bool) {
 	t, ok := typeOf(sql)
 	if ok && schemas.SameType(schemas.TypeOf(f), schemas.JSON) && t.ID() == arrow.STRING {
@@ -143,7 +144,7 @@ func cast(expr string, from, to arrow.DataType) string {
 	return "CAST(" + expr + " AS " + sqlType(to) + ")"
 }
 
-// castEmpty casts a list that has always been empty. The result is null if the new type has no empty list.
+// castEmpty casts a list that has always been empty. If the new type cannot hold an empty list, the result is null.
 func castEmpty(expr string, to arrow.DataType) string {
 	switch to.(type) {
 	case *arrow.ListType:

@@ -22,8 +22,8 @@ func smallDisk(t *testing.T, size string) string {
 	return dir
 }
 
-// TestFullDisk leaves more and more room for a commit until it succeeds. Before that, each commit fails completely
-// and reports why. // Invariants 1, 2
+// TestFullDisk tries a commit on a full disk, and frees more and more room until the commit succeeds. Each commit
+// before must store nothing, and report that the disk is full. // Invariants 1, 2
 func TestFullDisk(t *testing.T) {
 	path := filepath.Join(smallDisk(t, "8m"), "full.duckdb")
 	d := openTest(t, path, Options{})
@@ -33,7 +33,7 @@ func TestFullDisk(t *testing.T) {
 	for size := int64(0); ; size += 16 << 10 {
 		full.leave(size)
 		err := put(t.Context(), t, d, "run000000002", "a", "b", leadRows("run000000002", "v2", 5000))
-		d.detachIdle() // this may have to checkpoint, even without room
+		d.detachIdle() // detaching may make a checkpoint, for which there may be no room
 		if err == nil {
 			break
 		}

@@ -16,8 +16,8 @@ import (
 	"github.com/penstock-data/penstock/load/sqlmerge"
 )
 
-// DB is a destination in a DuckDB file. Its methods are safe for concurrent use. While one transaction is between its
-// first Apply and its end, the first Apply of every other transaction waits.
+// DB is a destination in a DuckDB file. Its methods are safe for concurrent use. From its first Apply to its end, a
+// transaction has the file for itself: the first Apply of every other transaction waits.
 type DB struct {
 	*sqlmerge.Store
 	o Options

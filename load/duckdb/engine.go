@@ -23,7 +23,7 @@ type engine struct {
 	read      *session   // runs reads during a transaction
 	reader    sync.Mutex // locked while the session for reads is in use
 	stage     *session   // creates views of the rows that a transaction loads
-	stages    int        // number of the last view
+	stages    int        // how many times rows were staged; the number is part of the name of the next stage
 	temp      string
 	broken    bool // a fatal error has invalidated the engine
 
@@ -100,8 +100,8 @@ func settings(o Options, temp string) []string {
 		"PRAGMA disable_checkpoint_on_shutdown",
 	}
 	if _, err := os.Stat(o.Path); err != nil {
-		// During a first load in many commits, each checkpoint would merge the row groups that the last commits left
-		// separate, and rewrite most of the data. So this merging is switched off.
+		// In a new file, a first load makes many commits, and each commit adds row groups. Each checkpoint would merge
+		// the small row groups, and rewrite most of the data for this. So this merging is switched off.
 		q = append(q, "SET max_vacuum_tasks = 0")
 	}
 	q = append(q, fmt.Sprintf("SET threads = %d", o.Threads))

@@ -347,7 +347,8 @@ func TestQuery(t *testing.T) {
 	require.NoError(t, put(t.Context(), t, d, "run000000002", "a", "b", leadRows("run000000002", "v2", 3)))
 }
 
-// TestBatchesAreReleased counts the memory allocated for batches over a commit, a rollback and a failed commit.
+// TestBatchesAreReleased checks that no memory of batches stays allocated after a commit, a rollback and a failed
+// commit.
 func TestBatchesAreReleased(t *testing.T) {
 	mem := memory.NewCheckedAllocator(memory.NewGoAllocator())
 	defer mem.AssertSize(t, 0)

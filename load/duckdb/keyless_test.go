@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// If some of several equal rows without a key are removed, the rows that stay keep their values in users' own columns.
-// Invariant 16
+// A table without a key contains three equal rows, and one of them is removed. The two that stay must keep their values
+// in a column that a user added. Invariant 16
 func TestKeylessRowsKeepUserColumns(t *testing.T) {
 	for _, mode := range []schemas.Mode{schemas.Merge, schemas.History} {
 		t.Run(string(mode), func(t *testing.T) {

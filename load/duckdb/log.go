@@ -18,9 +18,9 @@ const (
 	longLog  = 8 << 20
 	finalLog = 1 << 20
 
-	// A shorter log is also merged when its replays since the last checkpoint have read longReplay bytes in total.
-	// Replaying a log of many small commits may take longer than writing it, because the time depends on the number of
-	// commits more than on the length.
+	// A log that was replayed often is merged even if it is shorter: when the file is detached, and the replays since
+	// the last checkpoint have read longReplay bytes in total. Replaying a log of many small commits may take longer
+	// than writing it, because the time depends on the number of commits more than on the length.
 	longReplay = longLog
 )
 
@@ -63,8 +63,8 @@ func (d *DB) withoutLog(ctx context.Context, m mode, cause error) error {
 	return nil
 }
 
-// checkpoint merges the log into the file if the log is long, has been replayed often, or holds changes to tables.
-// The commits in the log are durable in any case.
+// checkpoint merges the log into the file if the log is long, has been replayed often, or contains statements that
+// create or alter tables. The commits in the log are durable in any case.
 func (d *DB) checkpoint() error {
 	long := int64(longLog)
 	if d.window.closed {

@@ -15,7 +15,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// withLog returns a database file at its checkpoint, with cursor a, and its log with one more commit, with cursor b.
+// withLog returns a database file and its log. The last commit in the file has the cursor "a". The log has one later
+// commit, with the cursor "b".
 func withLog(t *testing.T) (file, log []byte) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log.duckdb")
@@ -131,8 +132,8 @@ func TestLogOfForeignDefault(t *testing.T) {
 	}
 }
 
-// TestReplayedLog opens a file with a log repeatedly, like a process that commits from time to time. The log is
-// replayed a bounded number of times, however short it is.
+// TestReplayedLog opens a file with a log repeatedly, like a process that commits from time to time. The log, however
+// short, must be merged into the file after a limited number of replays.
 func TestReplayedLog(t *testing.T) {
 	file, log := withLog(t)
 	path := filepath.Join(t.TempDir(), "replayed.duckdb")

@@ -36,8 +36,8 @@ func (d *DB) copyMode(path string) fileMode {
 }
 
 // setModes sets the configured mode on the file and its log, because the engine creates both with a mode that depends
-// on the umask. If no mode is configured, setModes removes the right of others to write to the log, unless they may
-// write to the file. setModes works only if this process owns the files.
+// on the umask. If no mode is configured, group and others lose the right to write to the log, except those who have
+// the right to write to the file. setModes works only if this process owns the files.
 func (d *DB) setModes() {
 	file, err := os.Stat(d.o.Path)
 	if err != nil {
@@ -68,8 +68,9 @@ func (d *DB) chmod(path string, info fs.FileInfo, mode fs.FileMode) {
 const maxLinks = 40
 
 // resolvePath returns the absolute path of a file with all symbolic links resolved, even if the target does not exist.
-// The engine needs this path for two reasons: its settings allow it to open only files with this path, and it writes
-// its log beside the real file. Also, an open database keeps its path if the link of a folder is changed.
+// The engine needs this path because its settings allow it to open only files with this path, and it writes its log
+// beside the real file. A third reason: if a folder in the path is a link, and the link is changed while the database
+// is open, the database stays at the old path.
 func resolvePath(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	for range maxLinks {

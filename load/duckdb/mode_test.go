@@ -68,8 +68,8 @@ func requireMode(t *testing.T, path string, want fs.FileMode) {
 	require.Equal(t, want, info.Mode().Perm(), path)
 }
 
-// TestSymbolicLink checks that a link to the database is followed each time: before the file exists, afterwards,
-// through a second link, and with a relative target.
+// TestSymbolicLink opens the database through symbolic links: before the file exists and afterwards, through a link to
+// a link, and through a link with a relative target. The links must stay links.
 func TestSymbolicLink(t *testing.T) {
 	dir := t.TempDir()
 	for _, sub := range []string{"real", "deep/down"} {

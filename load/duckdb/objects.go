@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/load/sqlmerge"
 )
 
-// Objects implements [sqlmerge.Reader]. It reads the catalog only once after the file was attached, because no other
-// process can change the file while it is attached.
+// Objects implements [sqlmerge.Reader]. It reads the catalog only once each time the file is attached. While this
+// process has the file attached, no other process can change it.
 func (s *session) Objects(ctx context.Context, _ []string) (map[string]*sqlmerge.Object, error) {
 	e := s.engine
 	e.mu.Lock()

@@ -79,8 +79,8 @@ func (d *DB) published(path string) (same bool, err error) {
 	return d.logSize() == 0 && original.Size() == there.Size() && original.ModTime().Equal(there.ModTime()), nil
 }
 
-// replace makes a copy of the file, and renames it to path once the copy is durable. Nothing writes to the file
-// meanwhile.
+// replace makes a copy of the file, and renames it to path once the copy is durable. The caller ensures that the file
+// does not change while it is copied.
 func (d *DB) replace(ctx context.Context, path string) (err error) {
 	to, err := makeBeside(path, d.copyMode(path))
 	if err != nil {

@@ -37,8 +37,8 @@ func groupsOf(s *load.Staged) []*group {
 	return out
 }
 
-// Stage implements [sqlmerge.Session]. The callback gets an item for a FROM clause. Its SQL statement must read all
-// columns of this item. Otherwise the engine returns the wrong columns.
+// Stage implements [sqlmerge.Session]. The callback gets an item for a FROM clause of an SQL statement. The statement
+// must read all columns of this item. Otherwise the engine returns the wrong columns.
 //
 // Registering a view of Arrow batches writes to the current database, and a transaction may write to only one database.
 // So another session creates the views, in an in-memory database that exists until the callback returns.
@@ -98,8 +98,8 @@ func (t *transaction) Insert(ctx context.Context, i sqlmerge.Insertion) error {
 }
 
 // bind registers the group's columns as a view, and returns a SELECT that casts the columns. The SELECT ends with FROM,
-// and the caller appends the full name of the view. The caller calls the returned function after the last use of the
-// view.
+// and the caller appends the full name of the view. The returned function removes the view. The caller calls it after
+// the last use of the view.
 func (g *group) bind(on *session, view string, want *arrow.Schema, names []string) (string, func(), error) {
 	var index []int
 	exprs := make([]string, len(names))

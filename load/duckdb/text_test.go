@@ -15,8 +15,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// TestKeyText checks that the engine writes a text of a multi-column key in the same way as package transform. Package
-// transform writes such keys into child rows.
+// TestKeyText checks how a text is written if it is part of a key of several columns. The engine and package transform,
+// which writes such keys into child rows, must write the same characters.
 func TestKeyText(t *testing.T) {
 	d := openTest(t, filepath.Join(t.TempDir(), "keys.duckdb"), Options{})
 	require.NoError(t, put(t.Context(), t, d, "run000000001", "", "a", nil))

@@ -13,8 +13,9 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A view exists for every program that opens the file, under any database name. A second request replaces the view. The
-// view is recorded once. Objects of other users do not change.
+// Penstock creates a view twice. The second query replaces the first one, and _penstock_schema has one row for the
+// view. Another program can read the view, even if it attaches the file under another name. Penstock refuses to replace
+// a table, or a view of a user.
 func TestView(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "view.duckdb")
 	d := openTest(t, path, Options{})

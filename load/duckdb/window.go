@@ -29,7 +29,7 @@ type window struct {
 	changed bool // tables were created or altered since the last checkpoint
 	closed  bool
 
-	replayed int64 // total length of the logs that were replayed since the last checkpoint, when the file was attached
+	replayed int64 // how many bytes of logs the engine has read since the last checkpoint; it replays the log each time the file is attached
 }
 
 // mode is the purpose for which the file is open. Many processes can read a file at the same time, as long as no
@@ -46,7 +46,8 @@ const (
 
 const (
 	// After a use, the file stays attached for idleTime. If the file was attached more than openTime ago, it is
-	// detached at once. If uses overlap, the file stays attached until the last use ends. // Invariant 7
+	// detached at once. If several callers use the file at the same time, it stays attached until all of them have
+	// finished. // Invariant 7
 	idleTime = 50 * time.Millisecond
 	openTime = 500 * time.Millisecond
 )

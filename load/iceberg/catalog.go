@@ -20,8 +20,8 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// Properties in the summary of a snapshot, besides those of [parquet.Commit].Properties. A stream's head table is
-// _penstock_state__<stream>, which every commit changes.
+// Properties in the summary of a snapshot, besides those of [parquet.Commit].Properties. The head table of a stream is
+// the table _penstock_state__<stream>. Every commit changes it.
 const (
 	propPrefix     = "penstock."
 	propStream     = propPrefix + "stream" // also a property of the table
@@ -30,7 +30,7 @@ const (
 	propManifest   = propPrefix + "manifest" // name of the manifest that lists the stream's files
 	propTables     = propPrefix + "tables"   // only in the head table: for each table of the stream, the ID of its current snapshot, as JSON
 	propSourceName = propPrefix + "source"   // only in shared tables: the source that committed
-	propNumber     = propPrefix + "number"   // only in shared tables: the commits of all sources to the stream are numbered together; file names begin with this number
+	propNumber     = propPrefix + "number"   // only in shared tables: number of the commit; the commits of all sources to the stream have one sequence of numbers, with which the names of their files begin
 )
 
 type catalog struct {

@@ -12,9 +12,9 @@ import (
 	"github.com/apache/iceberg-go/table"
 )
 
-// propClaim is a property in the summary of a snapshot of a head table. The head table of a stream has its cursor, and
-// every commit changes it. The value of the property is the ID of the commit that may change the stream's tables next.
-// Such a snapshot has the same rows as the snapshot before it.
+// propClaim is a property in the summary of a snapshot of a head table. The head table of a stream contains the
+// stream's cursor, so every commit changes this table. The value of the property is the ID of the commit that may
+// change the stream's tables next. A snapshot with this property has the same rows as the snapshot before it.
 const propClaim = propPrefix + "claim"
 
 func claimOf(meta table.Metadata) string { return summaryOf(meta.CurrentSnapshot())[propClaim] }
@@ -32,9 +32,9 @@ const claimWait = 10 * time.Second
 //   - A changes the head table and so commits its cursor, but the rows of the first table are missing.
 //
 // A claim is a snapshot of the head table. A later change of the head table succeeds only if the claim is still the
-// table's current snapshot. claim() returns errConflict when it has made a claim, and while it waits for the claim of
-// another process. The next attempt finds its own claim and continues.
-// Invariants 2, 13
+// table's current snapshot. claim() returns errConflict if it has just made a claim, or if it has to wait for the claim
+// of another process. In both cases the caller tries again. When an attempt finds the claim of its own commit, it
+// continues. Invariants 2, 13
 func (w *commit) claim(ctx context.Context, e *edition) error {
 	if w.backend.atomic() {
 		return nil

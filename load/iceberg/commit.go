@@ -130,8 +130,8 @@ func (c *catalog) attempt(ctx context.Context, spec parquet.Commit) (at string, 
 	return at, w.make(ctx, all)
 }
 
-// make writes the new metadata files of the tables. Then it commits the changes of all tables. It gets the location of
-// each table's present metadata.
+// make writes the new metadata files of the tables. Then it commits the changes of all tables. The parameter locations
+// has the location of each table's present metadata.
 func (w *commit) make(ctx context.Context, locations map[string]string) error {
 	if err := load.Step(w.step, "metadata"); err != nil {
 		return err
@@ -245,8 +245,9 @@ func checkCreated(t parquet.TableFiles, meta table.Metadata) error {
 	return nil
 }
 
-// writeTable writes the metadata files of a table's new snapshot, and sets the fields of c. It must be called last for
-// the stream's head table, which has the cursor, because this table also lists the snapshots of the other tables.
+// writeTable writes the metadata files of a table's new snapshot, and sets the fields of c. The head table of the
+// stream must be the last table for which it is called, because the head table lists the new snapshots of the other
+// tables.
 func (w *commit) writeTable(ctx context.Context, e *edition, c *change) error {
 	heads := e.t.Name == parquet.HeadTable(w.spec.Stream)
 	if e.last == nil || heads || e.renewed || len(e.t.Added)+len(e.t.Removed) > 0 {

@@ -43,12 +43,12 @@
 //     table of a stream after the commit and another table before it. If the commit is interrupted, this lasts until
 //     the next run.
 //
-// With a REST catalog, invariant 13 needs a claim. Before a process changes tables, it adds a snapshot, the claim, to
-// the head table. This snapshot changes no rows, and has the ID of the process's commit. The head table changes only if
-// this snapshot is still the current one. Other processes wait for ten seconds before they take over the claim.
-// Penstock makes a claim even if the catalog supports transactions/commit, because a client cannot find out whether the
-// catalog handles two transactions at the same time correctly. The reference implementation does not handle them
-// correctly.
+// With a REST catalog, penstock needs a claim to keep invariant 13. Before a process changes tables, it adds a
+// snapshot, the claim, to the head table. This snapshot changes no rows, and has the ID of the process's commit. The
+// head table changes only if this snapshot is still the current one. Other processes wait for ten seconds before they
+// take over the claim. Penstock makes a claim even if the catalog supports transactions/commit, because a client cannot
+// find out whether the catalog handles two transactions at the same time correctly. The reference implementation does
+// not handle them correctly.
 //
 // If the answer to a commit is lost, or is an error of the server or of a proxy, the outcome is unknown. The next
 // attempt first reads the head table. If the head table has the ID of the commit, the commit took place. Otherwise, the
@@ -68,7 +68,7 @@
 // sets tags. Its snapshots have the operation replace. The next commit then starts from penstock's last snapshot, not
 // from the other program's snapshot, because penstock must know which rows are in which of its files. The tag _penstock
 // keeps the files of penstock's last snapshot. Penstock reads all snapshots that follow its own snapshot, to check that
-// they change no rows. It finds expired snapshots in earlier metadata files.
+// they change no rows. If some of them have expired, penstock reads about them in earlier metadata files.
 //
 // If another program changes rows or columns, the stream stops and reports the differences. [parquet.Lake.Accept]
 // undoes the changes. // Invariant 16
@@ -99,9 +99,9 @@
 //
 // The commits of all sources are numbered together. The names of metadata files, manifest lists and Iceberg manifests
 // begin with the number of the commit that wrote them. A commit in progress has a higher number than all finished
-// commits, so its files are never removed as unused. A snapshot can be read only if the data files of all sources are
-// there. A data file is kept as long as its source keeps it. So a snapshot is kept only as long as every source keeps
-// its files. At most a hundred snapshots are kept.
+// commits, so no other process removes its files as unused. A snapshot can be read only if the data files of all
+// sources are there. A data file is kept as long as its source keeps it. So a snapshot is kept only as long as every
+// source keeps its files. At most a hundred snapshots are kept.
 package iceberg
 
 import (

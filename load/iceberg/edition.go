@@ -22,11 +22,11 @@ const formatVersion = 2
 type edition struct {
 	t       parquet.TableFiles
 	base    table.Metadata // nil: the table is new
-	current int64          // the current snapshot after the commit
+	current int64          // ID of the snapshot that is current after the commit
 	shared  bool           // several sources share the table
 	b       *table.MetadataBuilder
 	renewed bool // the table needs a new snapshot, even if no file is added or removed
-	since        // what has happened to the table; since.last is nil if the table is new, or is restored
+	since        // what has happened to the table since penstock's last commit; since.last is nil if the table is new, or if its files are restored
 	order   int  // ID of the table's sort order, if it is penstock's; otherwise 0
 	updates []table.Update
 	specs   []iceberg.PartitionSpec // all partition specs of the table
@@ -64,7 +64,7 @@ func newEdition(c *catalog, t parquet.TableFiles, of parquet.Commit) (*edition, 
 	props := iceberg.Properties{
 		propStream:                                of.Stream,
 		table.MetadataPreviousVersionsMaxKey:      keepMetadata,
-		table.MetadataDeleteAfterCommitEnabledKey: "true", // a REST catalog writes the metadata files itself, and with this setting removes old ones
+		table.MetadataDeleteAfterCommitEnabledKey: "true", // a REST catalog writes the metadata files itself; with this setting, it also removes old ones
 		"write.parquet.compression-codec":         "zstd",
 	}
 	if text := about(t, of.Properties["stream"]); text != "" {

@@ -17,11 +17,12 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// engine reads all rows of a table with a program by other authors. Values are texts; a NULL is not in the row.
+// engine reads all rows of a table with a program by other authors. All values of a row are texts. A column that is
+// NULL has no entry in the row.
 type engine func(*testing.T, schemas.Table) []loadtest.Row
 
-// After each commit, each engine must read the same rows of each table as the destination in memory, which gets the same
-// commits.
+// The test makes the same commits in a lake and in a loadtest.Memory. After each commit, each engine must read from the
+// lake the rows that the loadtest.Memory has.
 func TestEngines(t *testing.T) {
 	t.Run("folder", func(t *testing.T) { readWithEach(t, warehouse) })
 	t.Run("rest", func(t *testing.T) { readWithEach(t, inREST(t, startReference(t))) })
@@ -152,8 +153,8 @@ func with(r, cells loadtest.Row) loadtest.Row {
 	return r
 }
 
-// storyWrites returns the rows with their child rows: two items for the first row, and one part of its second item.
-// The other rows have no child rows.
+// storyWrites returns the rows with their child rows. The first row has two items, and the second of these items has
+// one part. The other rows have no child rows.
 func storyWrites(columns []arrow.Field, rows ...loadtest.Row) []storyWrite {
 	child := func(name string, parent arrow.DataType, columns ...arrow.Field) schemas.Table {
 		columns = append(columns, schemas.Field(schemas.ColParent, parent, ""), schemas.Field(schemas.ColIndex, schemas.Int64, ""))

@@ -59,9 +59,9 @@ func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 const manySnapshots = 100
 
 // neededOfAll returns the snapshots of a shared table that are kept: the newest snapshots whose files all exist, at
-// most manySnapshots. Snapshots before the oldest commit that this source keeps are not kept, because the source may
-// remove files that they need. If the source keeps no earlier commit, or if e.t.Reset is set, no earlier snapshot is
-// kept.
+// most manySnapshots. This source keeps the files of some of its commits. Snapshots from before the oldest of these
+// commits are not kept, because they may need files that this source removes. If this source keeps no earlier commit,
+// or if e.t.Reset is set, no earlier snapshot is kept.
 func (w *commit) neededOfAll(e *edition, snapshots []table.Snapshot) map[int64]bool {
 	first := max(0, len(snapshots)-manySnapshots)
 	switch {

@@ -19,8 +19,8 @@ import (
 // snapshots. The tag keeps penstock's snapshot and its files, because the next commit needs them.
 const ownTag = "_penstock"
 
-// tagged() reports whether a name is that of a tag or branch that another program has made. The snapshot of such a tag
-// or branch is never removed.
+// tagged() reports whether another program has made the tag or branch with this name. The snapshot of such a tag or
+// branch is never removed.
 func tagged(name string) bool { return name != table.MainBranch && name != ownTag }
 
 const diffDropped = "it is no longer in the catalog"
@@ -109,7 +109,7 @@ func (c *catalog) lookBack(ctx context.Context, meta table.Metadata, want int64)
 		}
 	}
 	if s == nil && out.diff == nil {
-		out.diff = []string{fmt.Sprintf("its history does not lead to penstock's last snapshot %d: it was rolled back, or has expired", want)}
+		out.diff = []string{fmt.Sprintf("its current snapshot does not descend from penstock's last snapshot %d: another program has rolled the table back, or snapshots have expired", want)}
 	}
 	if out.last == nil && out.diff == nil {
 		out.diff = []string{fmt.Sprintf("another program has removed penstock's last snapshot %d", want)}

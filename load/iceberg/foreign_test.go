@@ -85,7 +85,7 @@ func TestLocations(t *testing.T) {
 	}
 }
 
-// bareRoot stands for the files of a lake, but has only locations.
+// bareRoot replaces the files of a lake in a test. It only converts file names to locations and back.
 type bareRoot string
 
 func (bareRoot) Write(context.Context, string, []byte) error  { return nil }

@@ -95,7 +95,8 @@ func TestKeyInSchema(t *testing.T) {
 	}
 }
 
-// If the key gets another type, the new column is required too, and the table is sorted by it.
+// If the key column gets another type, it becomes a new column. This column must be required too, and the table must be
+// sorted by it.
 func TestKeyWidens(t *testing.T) {
 	o := warehouse(t)
 	l := open(t, o)
@@ -175,7 +176,8 @@ func TestForeignSortOrder(t *testing.T) {
 	}
 }
 
-// The manifests have the size of each column, as in the footers of the files, and the number of its values.
+// For each column, the manifests have the number of values and the size in bytes. The sizes equal those in the footers
+// of the files.
 func TestColumnSizes(t *testing.T) {
 	o := warehouse(t)
 	putKeyed(t, open(t, o), schemas.Merge, []string{"id"}, schemas.Text, "one", "two", "three")

@@ -58,8 +58,8 @@ func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 	return string(*of[0].LowerBound), nil
 }
 
-// manifestsOf returns the manifests of a new snapshot. A manifest stays unchanged if the commit removes none of its
-// files and its source has fewer than manyManifests.
+// manifestsOf returns the manifests of a new snapshot. A manifest lists files of one source. It stays unchanged if the
+// commit removes no files of this source, and this source has fewer than manyManifests manifests.
 func (w *commit) manifestsOf(ctx context.Context, e *edition, id int64) (out []iceberg.ManifestFile, says iceberg.Properties, err error) {
 	var list []iceberg.ManifestFile
 	if e.last != nil {
@@ -117,8 +117,9 @@ func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 	b.ColumnSizes(sizes).ValueCounts(rows).NullValueCounts(nulls).LowerBoundValues(low).UpperBoundValues(high)
 }
 
-// carry returns the manifests that stay unchanged. It adds the entries of the other manifests to the new entries,
-// except the entries of removed files. If a removed file is in no manifest, it returns a [load.ForeignChange].
+// carry returns the manifests that stay unchanged. The other manifests are written again: carry adds their entries to
+// the parameter anew, except the entries of removed files. If a removed file is in no manifest, carry returns a
+// [load.ForeignChange].
 func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew newEntries) (kept []iceberg.ManifestFile, err error) {
 	gone, losing := map[string]bool{}, map[string]bool{}
 	for _, f := range e.t.Removed {

@@ -18,8 +18,8 @@ import (
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
-// files are the files of the lake. Engines write the location of the same file in several ways. The type files
-// understands all of these ways.
+// files gives access to the files of the lake. Engines write the location of the same file in several forms. The method
+// Name understands all of them.
 type files struct{ parquet.Files }
 
 // Name implements [parquet.Files]. Hadoop and Spark write file:///x as file:/x, and often s3a for s3.

@@ -160,7 +160,7 @@ func TestPartitionColumnWidens(t *testing.T) {
 	_, err = putAll(t, l, at, 2, []arrow.Field{id, schemas.Field("id2", schemas.Text, "/id2")}, loadtest.Row{"id": "1", "id2": "x"}, loadtest.Row{"id": "2", "id2": "2"})
 	require.NoError(t, err)
 	spec = metadata(t, o, "things").Spec()
-	require.Zero(t, spec.NumFields(), "a number and its text are not in the same bucket, so the partitioning ends")
+	require.Zero(t, spec.NumFields(), "the text of a number is in another bucket than the number, so the partitioning ends")
 	require.Len(t, read(t, o, "things"), 2)
 }
 

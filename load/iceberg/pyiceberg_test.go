@@ -85,7 +85,7 @@ func TestPython(t *testing.T) {
 	require.Equal(t, string(at), got["_penstock_state__crm.leads"].Rows[0]["cursor"])
 }
 
-// If Iceberg allows the change from the old type to the new one, the widened column stays the same column. Otherwise it
+// If Iceberg allows the change from the old type to the new one, the widened column keeps its field ID. Otherwise it
 // becomes a new column.
 func TestPythonTypes(t *testing.T) {
 	o := warehouse(t)

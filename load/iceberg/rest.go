@@ -82,7 +82,7 @@ func (r *restCatalog) configure(ctx context.Context, warehouse string) error {
 	return nil
 }
 
-// under() returns the parts of a path below the namespace.
+// under() returns the parts of a URL path: those of the namespace's path, followed by the given parts.
 func (r *restCatalog) under(parts ...string) []string {
 	return append(r.root("namespaces", r.namespace), parts...)
 }
@@ -323,8 +323,8 @@ func (r *restCatalog) oneByOne(ctx context.Context, all []change, changes []tabl
 	return nil
 }
 
-// undo makes the earlier snapshots of the changed tables current again, after the change of a later table had a
-// conflict. If undo fails, the next commit does the same.
+// undo is for a commit that has changed some tables, and then had a conflict at the next table. It makes the earlier
+// snapshots of the changed tables current again. If undo fails, the next commit discards these changes.
 func (r *restCatalog) undo(ctx context.Context, all []change, done []tableChange) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()

@@ -26,7 +26,7 @@ import (
 type restClient struct {
 	http    *http.Client
 	base    *url.URL
-	prefix  []string // first parts of most paths; the catalog's configuration sets them
+	prefix  []string // the parts with which most URL paths begin; the catalog states them in its configuration
 	secrets []string // removed from all messages. Invariant 5
 	tokens  *tokens  // nil: no credentials
 }
@@ -59,7 +59,7 @@ func isREST(catalog string) bool {
 func newRESTClient(o Options) (*restClient, error) {
 	base, err := url.Parse(o.Catalog)
 	if err != nil || base.Host == "" || base.User != nil || base.RawQuery != "" {
-		return nil, errors.New("want catalog=https://host/path, without a user and a query") // the cause may contain a password. Invariant 5
+		return nil, errors.New("want catalog=https://host/path, without a user name and without a query") // the cause may contain a password. Invariant 5
 	}
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.MaxIdleConnsPerHost = lookups

@@ -138,9 +138,8 @@ func forward(t testing.TB, catalog string, f *faults) string {
 	return s.URL
 }
 
-// The answers to commits are lost, or replaced by answers of a proxy. Each commit must take place once, and penstock
-// must notice that it did.
-// Invariants 1, 2
+// The answers to commits are lost, or replaced by answers of a proxy. Each commit must take place exactly once, and
+// penstock must find out that it took place. Invariants 1, 2
 func TestRESTUnknownOutcomes(t *testing.T) {
 	catalog := startReference(t)
 	for _, tableByTable := range []bool{false, true} {
@@ -184,7 +183,7 @@ func TestRESTUnknownOutcomes(t *testing.T) {
 	}
 }
 
-// failed() returns the answer of a proxy whose server fails. If status is 0, it cuts the connection.
+// failed() returns the answer of a proxy whose server fails. If status is 0, failed() cuts the connection.
 func failed(status int) *httptest.ResponseRecorder {
 	if status == 0 {
 		panic(http.ErrAbortHandler)

@@ -80,7 +80,7 @@ func typeOf(t arrow.DataType) (iceberg.Type, error) {
 // compare returns an error if another program has changed the columns. // Invariant 16
 func (e *edition) compare() error {
 	if e.t.PreviousColumns == nil || e.t.Restore {
-		return nil // this source's first commit to the table, or a commit that restores its columns
+		return nil // this is the source's first commit to the table, or a commit that restores the table's columns
 	}
 	was, err := schemaOf(e.t.PreviousColumns, nil, false)
 	if err != nil {
@@ -120,7 +120,7 @@ func otherIDs(want, live *iceberg.Schema) (diff []string) {
 		now, ok := live.FindFieldByName(f.Name)
 		a, b := ids(f)
 		if x, y := ids(now); ok && (x != a || y != b) {
-			diff = append(diff, fmt.Sprintf("column %q has the field IDs %d and %d, not %d and %d", f.Name, x, y, a, b))
+			diff = append(diff, fmt.Sprintf("column %q has the field IDs %d (column) and %d (list element), not %d and %d", f.Name, x, y, a, b))
 		}
 	}
 	return diff
@@ -134,8 +134,8 @@ func types(s *iceberg.Schema) map[string]string {
 	return out
 }
 
-// specOf returns the Iceberg partition spec for a configured partitioning. A field that is also in an earlier spec of
-// the table, with the same column and transform, has the same ID as there. Any other field gets a new ID.
+// specOf returns the Iceberg partition spec for a configured partitioning. If an earlier spec of the table has a field
+// with the same column and transform, the new field gets the ID of that field. Otherwise it gets a new ID.
 func (e *edition) specOf(by partition.Spec) (iceberg.PartitionSpec, error) {
 	var fields []iceberg.PartitionField
 	last := e.lastFieldID()

@@ -39,7 +39,8 @@ func sharedPartitionWidens(t *testing.T, warehouse place) {
 	}
 }
 
-// The second source has the narrower column. It widens its own files before it commits.
+// The first source commits a text column. The second source has integers in this column, and converts them to text in
+// its files before it commits.
 func TestSharedPartitionOfNarrower(t *testing.T) {
 	for _, text := range []string{"count:identity", "count:truncate:1", "count:bucket:4"} {
 		o := warehouse(t)

@@ -181,7 +181,7 @@ func TestSparkWrites(t *testing.T) {
 		accept(t, l)
 		at = now(t, l)
 		require.Len(t, read(t, o, "leads"), 3, c.statements)
-		if n%2 == 1 { // in half of the rounds, the rows are already correct after Accept; in the others, after the next commit
+		if n%2 == 1 { // in half of the rounds, Spark reads the rows after Accept and again after the next commit; in the other half, only after the next commit
 			require.Equal(t, batchOf(n, 3), s.leads(t), c.statements)
 		}
 		n++

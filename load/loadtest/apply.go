@@ -96,8 +96,7 @@ func (m *merge) synced(r Row) {
 	}
 }
 
-// asMade returns an error if the table was changed by hand: the table is no longer as penstock made it.
-// Invariant 16
+// asMade returns an error if the table is no longer as penstock made it, because it was changed by hand. Invariant 16
 func (t *table) asMade() error {
 	if len(t.changedByHand) == 0 {
 		return nil
@@ -170,8 +169,9 @@ func (x *tx) record(changes []load.Change) {
 	}
 }
 
-// forget clears the hash of records, so that the next pass writes them again. If the records have no key, the hash also
-// links them to their child rows. So in this case, forget also clears the hash in the child rows.
+// forget clears the hash of all records that have the given hash, so that the next pass writes them again. If the
+// records have no key, the hash also links them to their child rows. So in this case, forget also clears the hash in
+// the child rows.
 func (x *tx) forget(name, hash string) {
 	root, _, _ := strings.Cut(name, "__")
 	for n, t := range x.tables {

@@ -41,8 +41,8 @@ func described(about, name string, columns ...arrow.Field) schemas.Table {
 	return t
 }
 
-// testDescriptions checks the comments on columns. A comment must appear with the first row after the description was
-// added. The change must be recorded once.
+// testDescriptions checks the comments on columns. When a field gets a description, the next commit of a row must write
+// the comment. The change must be recorded once.
 func testDescriptions(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	says := func(column, want string) {

@@ -112,7 +112,7 @@ func testFollow(t *testing.T, d Driver) {
 			some.read(b)
 			for table, rows := range b.byTable(f) {
 				for name, reader := range map[string]*follower{"every commit": every, "some commits": some} {
-					require.ElementsMatch(t, rows, slices.Collect(maps.Values(reader.copy[table])), "the follower that reads after %[2]s has a wrong copy of %[1]s", table, name)
+					require.ElementsMatch(t, rows, slices.Collect(maps.Values(reader.copy[table])), "the copy of %[1]s is wrong at the follower that reads after %[2]s", table, name)
 				}
 			}
 			require.NotEmpty(t, every.copy[f.root.Name])

@@ -39,7 +39,7 @@ func (b *fixture) logged(run int) string {
 		require.NotEmpty(b, r["at"])
 		before := name(r["before"])
 		if r["action"] == "revive" {
-			before = "" // a destination may omit the row before a revival
+			before = "" // if a record comes back after its deletion, a destination may leave out the earlier content
 		}
 		words = append(words, fmt.Sprintf("%s%s:%s>%s", r["action"], r["key"], before, name(r["after"])))
 	}

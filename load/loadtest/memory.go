@@ -25,7 +25,7 @@ type Memory struct {
 	step     func(string) error
 	passes   map[state.Key]*pass
 	surveyed map[state.Key]surveyed
-	trimmed  map[string]time.Time // the day of the last call of Trim for a pipeline, for the events of a source, or for the notes of a table
+	trimmed  map[string]time.Time // the day of the last call of Trim; the keys name a pipeline, the events of a source, or the notes of a destination
 }
 
 type store struct {
@@ -285,7 +285,8 @@ func (s *store) acquire(ctx context.Context) error {
 	}
 }
 
-// later returns the time of a commit: now, or a later time if now is not after the last change. The caller holds s.mu.
+// later returns the time of a commit. This is the parameter now, or a later time if that would not be after the last
+// change. The caller holds s.mu.
 func (s *store) later(now time.Time) time.Time {
 	return load.CommitTime(now, s.stamp)
 }

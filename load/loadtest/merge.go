@@ -106,8 +106,8 @@ func (m *merge) follow(t *table, i int, h stagedRow) {
 	}
 }
 
-// insert adds a row. In History, the validity of the row begins at the time start; if start is "", at the row's
-// synced_at.
+// insert adds a row. In History, the row is valid from the time in the parameter start. If the parameter is "", the row
+// is valid from its synced_at.
 func (m *merge) insert(t *table, h stagedRow, start string) {
 	m.markWritten(t, h, start)
 	t.add(h.row)
@@ -151,9 +151,9 @@ func (m *merge) keyless(t *table, h stagedRow) {
 	m.log(t, actionInsert, nil, h.row)
 }
 
-// hanging iterates over the child rows of r. If the table keeps several rows per record, each of these rows has
-// separate child rows. In Append, the child rows of r are those with the run of r. In History, r must be current, and
-// its child rows are the current ones.
+// hanging iterates over the child rows of r. If the table keeps several rows per record, each of these rows has child
+// rows of its own. In Append, the child rows of r are those that have the same run as r. In History, r must be a
+// current row, and its child rows are the current child rows of the record.
 func (m *merge) hanging(t *table, r Row) func(func(*table, int) bool) {
 	link := t.plain(t.link(r))
 	return func(yield func(*table, int) bool) {

@@ -223,7 +223,8 @@ func testSweepCounts(t *testing.T, d Driver) {
 }
 
 // testIncrementalPass calls Apply several times in one transaction. First it merges rows that should already exist.
-// Then it merges other rows, whose ordinals may be smaller. Finally it deletes rows by their keys.
+// Then it merges other rows, whose ordinals may be smaller than those of the first rows. Finally it deletes rows by
+// their keys.
 func testIncrementalPass(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid"), person(b.pass.Run, 3, "4", "dan")}})
@@ -263,7 +264,7 @@ func testSweepCommits(t *testing.T, d Driver) {
 	b.write(x, put{people, []Row{person(b.pass.Run, 1, "2", "bob")}})
 	_, err := x.Apply(t.Context(), load.Sweep{})
 	require.NoError(t, err)
-	require.NoError(t, x.Rollback(), "after the rollback, the keys that the transaction carried do not count")
+	require.NoError(t, x.Rollback(), "after the rollback, the keys that this transaction found unchanged are forgotten")
 	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 2, "3", "coy")}})
 	out := b.commit(sweep("people"))
 	require.Equal(t, load.Outcome{Alive: 3, Missing: 1, Known: true, Deleted: 1}, out)

@@ -113,7 +113,8 @@ func testAddColumns(t *testing.T, d Driver) {
 	require.ElementsMatch(t, []Row{{"id": "1"}, {"id": "2", "name": "x", "tags": `["y"]`}, {"id": "3"}}, b.rows("grows"))
 }
 
-// widenings are single steps in the order of column types, each with a value before and after the step.
+// widenings lists changes of a column from one type to a wider one. Each has a value, as stored before and after the
+// change.
 var widenings = []struct {
 	from, to      arrow.DataType
 	before, after string
@@ -274,8 +275,8 @@ func named(columns []arrow.Field, names []string) (out []arrow.Field) {
 	return out
 }
 
-// testHostileTables creates a table and a child table for each hostile name, many in one transaction. A brief suite
-// creates them only for every fourth name. testHostileColumns always uses all names.
+// testHostileTables creates a table and a child table for each hostile name. One transaction creates the tables of 25
+// names. A brief suite creates them only for every fourth name. testHostileColumns always uses all names.
 func testHostileTables(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	all := func(names []string, name string) (puts []put) {

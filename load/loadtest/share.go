@@ -69,7 +69,7 @@ func rowsBy(rows []Row, source string) []Row {
 	return out
 }
 
-// Begin opens a transaction. The other source will commit its rows too.
+// Begin opens a transaction. When this transaction commits, the other source commits the same rows.
 func (s *sharedBy) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.Pass) (load.Tx, error) {
 	x, err := s.Destination.Begin(ctx, k, from, p)
 	if err != nil {

@@ -115,8 +115,8 @@ func testNeighbourLedger(t *testing.T, d Driver) {
 	require.Equal(t, map[string]int{"ann": 4, "bob": 4}, owners)
 }
 
-// testNeighbourRace lets many sources commit at the same time. The first commits create the tables, and later ones
-// change their columns.
+// testNeighbourRace lets many sources commit at the same time. The first commits create the tables. Later commits add
+// columns to these tables.
 func testNeighbourRace(t *testing.T, d Driver) {
 	if !sharing(t, d) {
 		t.Skip("tables cannot be shared")

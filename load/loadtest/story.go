@@ -31,7 +31,7 @@ type step struct {
 	sweep bool // the pass ends; rows that it has neither written nor found unchanged are deleted
 	again bool // another process continues the pass
 	late  int  // minutes by which the clock is behind
-	as    int  // the run in the rows, if it is not the run in which the pass began
+	as    int  // number of the run that is stored in the rows; 0: the run in which the pass began
 }
 
 type family struct{ root, items, parts schemas.Table }
@@ -164,7 +164,7 @@ func minute(text string) string {
 	return fmt.Sprint(int((Row{"t": text}).time("t").Sub(morning).Minutes()))
 }
 
-// anonymous removes from each word what follows the `@`, except the end of a version in History.
+// anonymous removes the `@` and the rest of each word. In History, it leaves the end of a version in the word.
 func anonymous(words []string) []string {
 	out := make([]string, len(words))
 	for i, w := range words {

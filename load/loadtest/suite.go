@@ -61,13 +61,13 @@ type Driver struct {
 	Reserved []string
 }
 
-// brief reports whether the suite leaves out tests because they run for another destination with the same merge
-// algorithm. Then each story runs in one mode, most random stories are half as long, and there are fewer tables with
-// hostile names.
+// brief reports whether the suite leaves out tests, because another destination with the same merge algorithm runs
+// them. In a brief suite, each story runs in one mode, most random stories are half as long, and there are fewer tables
+// with hostile names.
 func (d Driver) brief() bool { return testing.Short() && !d.Thorough }
 
-// modesOf returns the modes of the n-th story: all modes, or a single one if the suite is brief. Consecutive stories
-// then have different modes.
+// modesOf returns the modes in which the n-th story runs: all modes. If the suite is brief, it returns one mode, and
+// another mode for the next story.
 func (d Driver) modesOf(n int) []schemas.Mode {
 	if d.brief() {
 		return modes[n%len(modes):][:1]
@@ -75,8 +75,8 @@ func (d Driver) modesOf(n int) []schemas.Mode {
 	return modes
 }
 
-// kinds returns the kinds of tables to test in the n-th mode: true is a table with a key, false a table without one. If
-// the suite is brief, it returns only one of the two.
+// kinds returns the kinds of tables to test in the n-th mode. The value true means a table with a key, and false means
+// a table without a key. If the suite is brief, kinds returns only one of the two.
 func (d Driver) kinds(n int) []bool {
 	if d.brief() {
 		return []bool{n%2 == 0}

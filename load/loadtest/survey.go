@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// surveyed has the results of a survey for one stream, and the stream's position at that time.
+// surveyed has the results of a survey for one stream, and the stream's cursor when the survey was made.
 type surveyed struct {
 	load.StreamSurvey
 	at position
@@ -83,7 +83,8 @@ func (m *Memory) surveyOwn(_ context.Context, k state.Key, o load.SurveyedOwn) e
 	return o.Visit(b)
 }
 
-// digest adds to found the digest of a table's current rows, and the requested columns. The caller holds m.mu.
+// digest computes the digest of a table's current rows, and reads the requested columns. It stores both in the
+// parameter found. The caller holds m.mu.
 func (m *Memory) digest(found *load.StreamSurvey, s load.Surveyed) error {
 	t := m.tables[s.Table]
 	if t == nil || t.Mode == schemas.Append || !load.Digestible(t.Table) {

@@ -239,8 +239,8 @@ func testSettleStops(t *testing.T, d Driver) {
 	}
 }
 
-// testSettleEach lets the first attempt to settle two streams fail. The failure may concern only one stream, so the
-// settlement of the other stream must succeed.
+// testSettleEach settles two streams in one call. The first attempt, which may settle both streams in one transaction,
+// fails once. The settlement of the second stream must nevertheless succeed.
 func testSettleEach(t *testing.T, d Driver) {
 	b, other, first, second := twoStreams(t, d)
 	armed := false

@@ -109,7 +109,8 @@ func (t *table) replace(r Row) {
 	t.add(r)
 }
 
-// link returns the link of row r's children: the key if it is one column, otherwise the JSON array of its values.
+// link returns the text with which child rows refer to the row r. If the key is one column, this is the value of that
+// column. Otherwise it is the JSON array of the key's values.
 func (t *table) link(r Row) string {
 	if len(t.Key) == 1 {
 		return r[t.Key[0]]

@@ -49,7 +49,7 @@ func testTrim(t *testing.T, d Driver) {
 	require.Equal(t, []string{"r1", "r2", "r4", "r5"}, left(load.Runs, "run"))
 	require.Equal(t, []string{"accepted", "open", "other", "young"}, left(load.Rejects, "record_id"))
 	require.Equal(t, []string{"hourly " + instant(old), "nightly " + instant(young)}, left(load.RowChanges, "pipeline", "at"))
-	require.Equal(t, []string{"acme " + instant(late), "acme " + instant(young), "globex " + instant(old)}, left(load.Events, "source", "received_at"), "the late event is younger than EventsBefore")
+	require.Equal(t, []string{"acme " + instant(late), "acme " + instant(young), "globex " + instant(old)}, left(load.Events, "source", "received_at"), "the late event was received after EventsBefore")
 	require.Len(t, left(load.Changes, "table"), made-2)
 	b.writeOwn(load.Certificates, certificateRow("r0", "nightly", "a", old))
 	require.Zero(t, trim(noon, noon), "an earlier call on this day has removed the rows")

@@ -34,7 +34,7 @@ func testViews(t *testing.T, d Driver) {
 		mode schemas.Mode
 		key  []string
 	}{
-		{strings.Repeat("x", schemas.MaxName-4), schemas.Merge, []string{"id"}}, // no room for a longer name
+		{strings.Repeat("x", schemas.MaxName-4), schemas.Merge, []string{"id"}}, // with the suffix of a view, the name would be too long
 		{"every", schemas.Append, []string{"id"}}, {"latest", schemas.Replace, []string{"id"}}, {"none", schemas.Merge, nil},
 	} {
 		table := root(f.name, f.key, column("id", schemas.Int64))

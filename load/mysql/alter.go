@@ -85,7 +85,7 @@ func (s *session) create(ctx context.Context, t schemas.Table, left *sqlmerge.Ob
 	return s.ddl(ctx, "CREATE TABLE "+place+" ("+strings.Join(defs, ", ")+") ENGINE = InnoDB ROW_FORMAT = DYNAMIC"+s.charset())
 }
 
-// findKey returns the columns of the index, or "" if the table needs none.
+// findKey returns the columns of the index findIndex, or "" if the table needs no such index.
 func (s *session) findKey(t schemas.Table) string {
 	columns := sqlmerge.FindColumns(t)
 	if columns = columns[:min(len(columns), maxKeyColumns)]; len(columns) == 0 {

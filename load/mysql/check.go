@@ -24,7 +24,7 @@ func (p Problems) Error() string { return strings.Join(p, "; ") }
 func (d *DB) Check(ctx context.Context) error {
 	s, err := d.b.Write(ctx)
 	if denied[number(err)] {
-		err = Problems{fmt.Sprintf("the user may not use or create the database: GRANT ALL ON %s.* TO %s", quote(d.b.database), d.b.config.User)}
+		err = Problems{fmt.Sprintf("the user has no right to use or create the database: GRANT ALL ON %s.* TO %s", quote(d.b.database), d.b.config.User)}
 	}
 	if err != nil {
 		return fmt.Errorf("check mysql: %w", err)

@@ -94,7 +94,8 @@ func (dialect) Type(t arrow.DataType) string {
 	return text
 }
 
-// Lattice implements [sqlmerge.Dialect]. If a column holds text, the field says which kind of text.
+// Lattice implements [sqlmerge.Dialect]. Text, JSON and lists have the same type in the database, so for a column of
+// this type, the parameter f says which of them the column holds.
 func (d dialect) Lattice(f arrow.Field, sql string) (arrow.DataType, bool) {
 	if t := schemas.TypeOf(f); d.Type(t) == sql && t.ID() != arrow.NULL {
 		return t, true
@@ -103,8 +104,8 @@ func (d dialect) Lattice(f arrow.Field, sql string) (arrow.DataType, bool) {
 }
 
 // Cast implements [sqlmerge.Dialect]. The result equals the stored form of the same value in a column of the type to.
-// The expression may also be a text: MySQL converts the values of a column to text when the type of the column becomes
-// LONGTEXT.
+// The parameter expr may also be a text form of a value of the type from: when the type of a column becomes LONGTEXT,
+// MySQL converts its values to text.
 func (d dialect) Cast(expr string, from, to arrow.DataType) string {
 	if schemas.SameType(from, to) {
 		return expr

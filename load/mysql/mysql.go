@@ -74,8 +74,8 @@ type Options struct {
 	Step func(name string) error
 }
 
-// Columns is the default limit of a stream's columns. A row of InnoDB has at most 8,126 bytes, and texts of up to 40
-// bytes are stored in the row.
+// Columns is the default limit of a stream's columns. A row of InnoDB has at most 8,126 bytes. Each column may need 40
+// of them, because InnoDB stores texts of up to 40 bytes in the row.
 const Columns = 190
 
 // DB is a destination in a database of a server. Its methods are safe for concurrent use.
@@ -144,7 +144,7 @@ func (d *DB) Close() error {
 // Locate returns the name of a table in SQL.
 func (d *DB) Locate(table string) string { return d.b.Place(table) }
 
-// Share returns the part of one source; see [load.Sharer].
+// Share returns the destination restricted to one source; see [load.Sharer].
 func (d *DB) Share(source string) load.Destination {
 	part := d.Store.Share(source).(load.SourcePart)
 	part.Destination = d

@@ -30,7 +30,7 @@ func TestLeftChanges(t *testing.T) {
 	for _, c := range []struct {
 		name                   string
 		before, tried, after   arrow.DataType
-		old, attempt, now, was string // the values of the first, the stopped and the next commit, and the first value as it is stored after the next commit
+		old, attempt, now, was string // old, attempt and now are the values that the first, the stopped and the next commit write; was is how the value old is stored after the next commit
 	}{
 		{"a new table", nil, schemas.Int64, schemas.Text, "", "7", "x", ""},
 		{"integer, decimal, text", schemas.Int64, money, schemas.Text, "7", "8.50", "x", "7"},
@@ -85,8 +85,9 @@ func TestLeftChanges(t *testing.T) {
 	}
 }
 
-// TestLeftKeys stops a commit that widens the column of the key. The next commit has keys of the old type, which differ
-// by less than a DOUBLE can show. It must find the rows by these keys. // Invariant 1
+// TestLeftKeys stops a commit that widens the column of the key. The next commit has keys of the old type. Some of
+// these keys are so close together that they would be equal as a DOUBLE. The commit must find the right row for each
+// key. // Invariant 1
 func TestLeftKeys(t *testing.T) {
 	server := mysqltest.Start(t)
 	money := &arrow.Decimal128Type{Precision: 21, Scale: 2}

@@ -18,7 +18,8 @@ import (
 var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW, DESCRIBE or EXPLAIN is allowed, and it must not contain INTO")
 
 var (
-	// readOnly matches the start of the statements that Query runs, after the matches of the expression noise are removed.
+	// readOnly matches the start of a statement that Query may run. Before the match, everything that the expression
+	// noise matches is removed from the statement.
 	readOnly = regexp.MustCompile(`(?i)^\s*(?:SELECT|WITH|VALUES|TABLE|SHOW|DESC|DESCRIBE|EXPLAIN)\b`)
 	// into matches the keyword INTO, with which a SELECT can write files and variables.
 	into = regexp.MustCompile(`(?i)\bINTO\b`)

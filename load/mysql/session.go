@@ -74,7 +74,8 @@ func (s *session) CreateTemp(ctx context.Context, name, definition string) error
 	return classify(err)
 }
 
-// keyOf returns the columns for the index of a temporary table that is filled by a query: the key, or else the hash.
+// keyOf returns the columns that the index of a temporary table gets: the key columns in the result of the query that
+// fills the table, or the hash if there are no key columns.
 func (s *session) keyOf(ctx context.Context, query string) (key []string, err error) {
 	rows, err := s.conn.QueryContext(ctx, "SELECT * FROM ("+query+") AS q LIMIT 0")
 	if err != nil {
@@ -99,8 +100,8 @@ func (s *session) keyOf(ctx context.Context, query string) (key []string, err er
 // maxKeyColumns is the limit of an index's columns.
 const maxKeyColumns = 16
 
-// prefix returns, in parentheses, how many characters of a text are indexed, if the index has the given number of
-// columns. InnoDB indexes at most 3,072 bytes.
+// prefix returns the length of an index prefix in parentheses, as in name(191): how many characters of each text the
+// index includes. The parameter is the number of columns in the index. InnoDB indexes at most 3,072 bytes.
 func prefix(columns int) string {
 	return fmt.Sprintf("(%d)", min(191, 3072/4/min(columns, maxKeyColumns)-4))
 }

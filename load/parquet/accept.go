@@ -16,10 +16,10 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Accept implements [load.Destination]. It removes missing files from the manifest, and the next pass loads their rows
-// again. If a file was changed, Accept accepts its present content. If the table's folder has Parquet files that
-// penstock did not write, Accept returns an error. If the lake has a catalog, Accept undoes what another program has
-// changed in the table.
+// Accept implements [load.Destination]. If files of the table are missing, Accept removes them from the manifest, and
+// the next pass loads their rows again. If a file was changed, Accept accepts its present content. If the table's
+// folder has Parquet files that penstock did not write, Accept returns an error. If the lake has a catalog, Accept
+// undoes what another program has changed in the table.
 func (l *Lake) Accept(ctx context.Context, name string) ([]load.Change, error) {
 	changes, err := l.accept(ctx, name)
 	if err != nil {

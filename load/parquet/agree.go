@@ -13,9 +13,9 @@ import (
 )
 
 // Sources that share a table of a catalog infer their column types independently, but a column of the table has only
-// one type. If the types differ, the column gets a type that holds the values of both. A commit first casts its own
-// rows to that type. If the type of the table is narrower, the commit also rewrites the files of all other sources.
-// Each of these sources gets a new generation, with the same cursor as before. All of this is one atomic step.
+// one type. If the types differ, the column gets a type that can hold the values of all sources. A commit first casts
+// its own rows to that type. If the type of the table is narrower, the commit also rewrites the files of all other
+// sources. Each of these sources gets a new generation, with the same cursor as before. All of this is one atomic step.
 
 const agreements = 100
 
@@ -83,7 +83,8 @@ func (x *builder) widenTo(ctx context.Context, t *table, fields []arrow.Field) e
 	return nil
 }
 
-// writeCommon writes the rows of internal tables, and files without rows for empty tables.
+// writeCommon writes the rows of internal tables. It also writes a file for each table without rows, if readers need
+// such files: see writeEmpty.
 func (x *builder) writeCommon(ctx context.Context, cursor string) error {
 	if err := x.writeInternal(ctx, cursor); err != nil {
 		return err

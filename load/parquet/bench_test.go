@@ -181,7 +181,8 @@ func measure(b *testing.B, name string, n int, f func()) time.Duration {
 	return wall
 }
 
-// BenchmarkLoad loads a million rows into a new folder, and then the same rows again, which changes nothing.
+// BenchmarkLoad loads a million rows into a new folder. Then it loads the same rows again. The second load changes
+// nothing.
 func BenchmarkLoad(b *testing.B) {
 	if testing.Short() {
 		b.Skip("a million rows")

@@ -111,7 +111,8 @@ func (s *bucketStore) path(m *manifest, t *table) string {
 
 func (s *bucketStore) costly() bool { return true }
 
-// The method hold() locks nothing. The condition of a commit is enough to exclude other writers.
+// The method hold() locks nothing. It need not, because a commit creates its manifest only if no manifest of that name
+// exists. So of two concurrent commits, only one succeeds.
 func (s *bucketStore) hold(context.Context) (func() error, error) {
 	return func() error { return nil }, nil
 }
@@ -259,7 +260,7 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 			}
 			return true
 		}
-		if !strings.HasPrefix(key, s.key+"/"+sourcePrefix) { // a source's folder has separate manifests
+		if !strings.HasPrefix(key, s.key+"/"+sourcePrefix) { // the folder of a source has its own manifests, and is tidied separately
 			found[key] = size
 		}
 		return true

@@ -168,7 +168,7 @@ func testBucketStopped(t *testing.T, s *store) {
 	require.Equal(t, wanted(after...), names(t, other))
 }
 
-// Files that no kept manifest names are removed after at most two further runs.
+// If a file is in no manifest that is kept, the file is removed after at most two further runs.
 func TestBucketCollects(t *testing.T) { onStores(t, testBucketCollects) }
 
 func testBucketCollects(t *testing.T, s *store) {

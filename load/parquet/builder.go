@@ -27,7 +27,7 @@ type builder struct {
 	next     *manifest // nil: open() has not been called yet
 	draft    pendingGeneration
 	when     time.Time // time of the commit
-	stamp    time.Time // time that is recorded for changes of tables
+	stamp    time.Time // time with which changes of tables are recorded in [load.Changes]
 	log      *changeLog
 	internal map[string]*load.Staged // rows for internal tables without a key
 }

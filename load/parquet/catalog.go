@@ -41,9 +41,9 @@ type Catalog interface {
 	// nothing if the rows and columns are still those of penstock. A commit with t.Restore undoes these changes.
 	Foreign(ctx context.Context, stream, source string, t TableFiles) (diff []string, err error)
 
-	// Named returns the names of files that must be kept. These are the files that the catalog has written for the stream,
-	// if readers may still use them. Data files of snapshots that other programs have tagged are included too. The keys
-	// of the map are the folders of the tables.
+	// Named returns the names of files that must be kept. These are the files that the catalog has written for the
+	// stream and that readers may still use. They include the data files of snapshots that other programs have tagged.
+	// The keys of the map are the folders of the tables.
 	Named(ctx context.Context, stream string) (map[string]Names, error)
 
 	// Locate returns where the metadata of a table is, for other engines. It returns "" if there is no such table.
@@ -91,9 +91,9 @@ type Commit struct {
 	Dropped    []string          // tables that the stream no longer has
 	Kept       []int64           // sequence numbers of earlier commits whose tables can still be read, ascending
 
-	// OtherSources has commits of other sources that are made in the same step, because this commit widens columns of
-	// shared tables. LastCommits has the ID of the last commit of each of the other sources. If one of these sources has
-	// a later commit, the commit fails with [ErrConcurrentSource].
+	// OtherSources has commits of other sources. They are needed because this commit widens columns of shared tables,
+	// and are made in the same step as this commit. LastCommits has the ID of the last commit of each of the other
+	// sources. If one of these sources has a later commit, the commit fails with [ErrConcurrentSource].
 	OtherSources []Commit
 	LastCommits  map[string]string
 }
@@ -145,7 +145,8 @@ type DataFile struct {
 	Ranges     []encode.Range
 	Sorted     bool // the rows are in ascending order of the first key column
 
-	// PartitionBy is the partitioning of this file. In a shared table, the files of other sources may have another one.
+	// PartitionBy is the partitioning of this file. In a shared table, the files of other sources may have another
+	// partitioning.
 	PartitionBy partition.Spec // zero: not partitioned
 	Part        string         // partition, see [partition.Spec.Value]; "": not partitioned
 }

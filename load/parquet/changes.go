@@ -52,7 +52,7 @@ func (f *family) syncedAt(r *suppliedRow) int64 {
 	return instantAt(f.staged.columns[r.ref.batch][f.t.column(schemas.ColSyncedAt)], int(r.ref.row))
 }
 
-// logEdits logs the rows that edits change. It must be called before the edits are applied.
+// logEdits logs the rows that the given edits will change. It must be called before the edits are applied.
 func (m *merge) logEdits(f *family, first int64, columns []arrow.Array, edits []edit) error {
 	if !m.spec.Log || load.IsInternal(f.t.Name) {
 		return nil

@@ -64,8 +64,8 @@ func (s *staged) pieces(ctx context.Context, refs []ref, visit func([]arrow.Arra
 	return nil
 }
 
-// gather returns the given rows of the columns. It copies them only if they are not consecutive. The caller releases
-// them.
+// gather returns the given rows of the columns. It copies the rows only if they are not consecutive. The caller
+// releases the result.
 func gather(ctx context.Context, columns []arrow.Array, refs []ref) ([]arrow.Array, error) {
 	out := make([]arrow.Array, len(columns))
 	first, n := refs[0].row, int32(len(refs))

@@ -266,8 +266,8 @@ func leftover(name string, m *manifest) bool {
 	return !slices.ContainsFunc(m.Kept, func(g generation) bool { return g.Sequence == sequence })
 }
 
-// orphaned returns an error if the folder has lost its link. Without a link, only the first generation may exist: a
-// first commit that was interrupted leaves it.
+// orphaned returns an error if the folder has lost its link. In a folder without a link, the first generation is no
+// error, because a first commit that was interrupted leaves it. Any later generation is an error.
 func orphaned(path string, entries []os.DirEntry) error {
 	for _, e := range entries {
 		if sequence, ok := genNumber(e.Name()); ok && sequence > 1 {

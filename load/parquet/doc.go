@@ -9,13 +9,13 @@
 // makes no generation, and stores the new cursor beside the link. The table of [load.State] then still shows the
 // cursor that was stored with the generation.
 //
-// Readers do not need penstock:
+// Readers do not need penstock. In DuckDB, the following returns each row once:
 //
 //	read_parquet('root/<stream>/current/<table>/*.parquet')
 //
-// returns each row once. File names are never used again. If a commit takes place while a reader lists and then reads
-// files, the reader may miss a file and fail, but it never mixes two generations. A reader can also resolve the link
-// first. Then it can read that generation for as long as it is kept.
+// File names are never used again. If a commit takes place while a reader lists and then reads files, the reader may
+// miss a file and fail, but it never mixes two generations. A reader can also resolve the link first. Then it can read
+// that generation for as long as it is kept.
 package parquet
 
 import (
@@ -44,8 +44,9 @@ type Options struct {
 	TempDir string // where keys of large tables are stored during a pass; "": the system's folder for temporary files
 	Writers int    // files of one table that are written at the same time; 0: one per core
 
-	// PartitionBy partitions the tables that have a column of this name, into folders such as <column>_day=2026-11-20. An
-	// existing table keeps its partitioning. Readers then use <table>/**/*.parquet.
+	// PartitionBy names columns by which tables are divided into folders, such as <column>_day=2026-11-20. A table
+	// without these columns is not partitioned. An existing table keeps its partitioning. Readers then use
+	// <table>/**/*.parquet.
 	PartitionBy partition.Spec
 
 	// The last Keep generations are kept. An older generation is kept for the time KeepFor after it was replaced, so

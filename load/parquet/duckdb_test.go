@@ -80,7 +80,8 @@ func TestConformance(t *testing.T) {
 	loadtest.Run(t, d)
 }
 
-// DuckDB gets an additional column from the folder names. The row's own date stays unchanged.
+// DuckDB makes an additional column from the names of the partition folders. The date column in the files must stay
+// unchanged.
 func TestDuckDBPartitions(t *testing.T) {
 	l := openLake(t, filepath.Join(t.TempDir(), "lake"), Options{PartitionBy: partition.Spec{Column: "on", Transform: partition.Month}})
 	at := must(t, l, 1, "", before...)

@@ -104,7 +104,7 @@ func (e edit) forChild(first int64, i int) edit {
 }
 
 // duplicateEdits does the same as childEdits for records without a key. Records with the same hash are equal, so it
-// does not matter which of them are edited. Only their number matters. duplicateEdits takes the records whose links
+// does not matter which of them are edited. Only their number matters. duplicateEdits edits the records whose links
 // come last in sort order.
 func (x *effects) duplicateEdits(ctx context.Context, c *table, old *file) ([]edit, error) {
 	if x.duplicates == nil {

@@ -39,14 +39,14 @@ type edit struct {
 	row  uint32
 	kind kind
 	by   int32 // the index of the staged row that causes the edit; -1: none
-	at   int64 // time at which the row ends, in microseconds
+	at   int64 // time until which the row is valid, in microseconds
 }
 
 type kind uint8
 
 const (
 	logOnly  kind = iota // no change; the row is only logged
-	replace              // the staged row replaces the row
+	replace              // the staged row takes the place of the existing row
 	remove               // the row and its child rows are removed
 	end                  // the row ends, because another version follows
 	markDead             // the row gets a tombstone
@@ -92,5 +92,5 @@ type batchIndex struct {
 
 	ints  [2]int64
 	texts [2]string
-	kind  byte // which bounds are used: 'i', 't', or 0 for none
+	kind  byte // which of the fields above has the bounds of the keys: 'i' for ints, 't' for texts, 0 for none
 }

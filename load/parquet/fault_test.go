@@ -108,7 +108,7 @@ func fillBut(t *testing.T, name, path string, free int) {
 }
 
 // platter models the disk after a power cut. Files that were synced have their contents. A folder has the entries of
-// its last sync. Entries that have changed since then may be either old or new.
+// its last sync. For each entry that has changed since then, the folder may have the old entry or the new entry.
 type platter struct {
 	root    string
 	synced  map[uint64]bool

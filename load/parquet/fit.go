@@ -136,8 +136,8 @@ func (x *builder) recount(before []*segment) {
 		if was.root().Rows == s.root().Rows {
 			continue
 		}
-		// The bits of seen rows (see [pass]) need not be copied to the segment's new ID. The reason is that the mode
-		// changes at the start of a pass, before the pass has seen any rows.
+		// A pass remembers the rows that it has seen by the ID of their segment (see [pass]). Nothing need be moved to
+		// the new ID, because the mode changes at the start of a pass, before it has seen any rows.
 		x.next.Counter++
 		s.ID = x.next.Counter
 	}

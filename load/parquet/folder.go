@@ -55,7 +55,8 @@ func (f *folder) manifestOf(ctx context.Context, k state.Key) (*manifest, error)
 
 // sourcePrefix is the beginning of the name of a source's folder. This folder is in the folder of the shared stream.
 // Each source has its own generations, so sources commit independently. The folder is named like a Hive partition of
-// the source column, so engines read the source from the name. So without a catalog, the files have no source column.
+// the source column, so engines read the source from the name. For this reason, the files of a lake without a catalog
+// have no source column.
 const sourcePrefix = schemas.ColSource + "="
 
 func folderIn(stream, source string) string { return stream + "/" + sourcePrefix + source }

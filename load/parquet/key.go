@@ -111,9 +111,9 @@ func links(keys []arrow.Array, types []arrow.DataType, link arrow.DataType, rows
 	return prints, records
 }
 
-// spellings returns the ways in which a key's value may be written in links. A link may be older than a change of the
-// column's type. So a text that looks like a number or a boolean may have been written without quotes. A decimal may
-// have been written as an integer.
+// spellings returns the ways in which a key's value may be written in links. A link may have been written before the
+// type of the key column changed. So a text that looks like a number or a boolean may have been written without quotes.
+// A decimal may have been written as an integer.
 func spellings(c arrow.Array, t arrow.DataType, i int) [][]byte {
 	out := [][]byte{values.AppendJSON(nil, c, t, i)}
 	switch c := c.(type) {

@@ -81,7 +81,7 @@ func (k *keyCache) of(ctx context.Context, t *table, f *file) (*keylist, error) 
 }
 
 // markAt returns the mark of row i. The first column in b is the hash, and the second is the column that is null in
-// current rows. A column that the table does not have is missing in b.
+// current rows. If the table does not have one of these columns, b does not have it either.
 func markAt(b []arrow.Array, i int) uint64 {
 	if len(b) == 0 {
 		return 0

@@ -47,8 +47,8 @@ type manifest struct {
 	// tables: see [tx.agree].
 	Beside int64 `json:"beside,omitempty"`
 
-	// Line has the IDs of the latest commits. The last one is the commit that stored this manifest. Only manifests of
-	// buckets and catalogs have it.
+	// Line has the IDs of the latest commits. The last one is the commit that stored this manifest. Manifests in local
+	// folders have no Line.
 	Line []string `json:"line,omitempty"`
 
 	store streamStore
@@ -73,7 +73,7 @@ type table struct {
 	Partition partition.Spec `json:"partition,omitzero"`
 	Made      string         `json:"made,omitempty"`
 	Empty     *file          `json:"empty,omitempty"`    // a file without rows, if the table has no rows
-	Numbered  int            `json:"numbered,omitempty"` // the highest field ID so far, or byName; 0: the columns have no IDs
+	Numbered  int            `json:"numbered,omitempty"` // the highest field ID so far; byName: the IDs are derived from the columns' names; 0: the columns have no IDs
 
 	schema *arrow.Schema
 	owner  string // the source whose name is in the files; "": the files have no source column

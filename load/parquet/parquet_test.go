@@ -131,8 +131,8 @@ func newFileWriter(t testing.TB, of *table, dir, name string) *writer {
 	return newWriter(of, &file{Name: name, store: d.store(".")}, out, &encode.Pool{})
 }
 
-// The function scanned() reads a table. In the log of table changes, it adds the source to the rows, in the same way as
-// an engine that reads folder names.
+// The function scanned() reads a table. If the table is the log of table changes, scanned() adds the source to each
+// row, as an engine does that reads the source from the name of a folder.
 func scanned(t testing.TB, d load.Destination, table string) (rows []loadtest.Row) {
 	t.Helper()
 	collect := func(b arrow.RecordBatch) error {

@@ -12,8 +12,8 @@ import (
 
 var _ load.TableChecker = (*Lake)(nil)
 
-// CheckTable implements [load.TableChecker]. It returns an error if the type of the column that partitions the lake's
-// tables does not fit.
+// CheckTable implements [load.TableChecker]. It returns an error if the lake's tables cannot be partitioned by the
+// configured column, because of the column's type.
 func (l *Lake) CheckTable(t schemas.Table) error {
 	if _, err := l.partitioned(t); err != nil {
 		return fmt.Errorf("table %s: %w", t.Name, err)
@@ -37,7 +37,8 @@ func (t *table) parts(columns []arrow.Array) []string {
 	return t.Partition.Parts(columns[t.column(t.Partition.Column)])
 }
 
-// keepsParts reports whether all rows stay in their partitions if the old columns get the types of t.
+// keepsParts reports whether all rows of the table old stay in their partitions when its columns get the types that
+// they have in t.
 func (t *table) keepsParts(old *table) bool {
 	name := t.Partition.Column
 	return t.partitions() && t.has(name) && old.has(name) && t.Partition.Keeps(old.typeOf(name), t.typeOf(name))

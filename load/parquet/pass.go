@@ -75,8 +75,9 @@ func (r *seenRows) in(ctx context.Context, t *table, s *segment) (bitset, error)
 	return b, nil
 }
 
-// The method full() reports whether the pass has seen all live rows of a segment. In a table with a key, a row is
-// counted twice if it ended after the pass had seen it. So the result may be true although some rows were not seen.
+// The method full() reports whether the pass has seen all live rows of a segment. In a table with a key, a row that the
+// pass has seen may end later in the pass. Such a row is counted twice. So the result may be true although some rows
+// were not seen.
 func (r *seenRows) full(ctx context.Context, t *table, s *segment) (bool, error) {
 	b, err := r.in(ctx, t, s)
 	if err != nil {

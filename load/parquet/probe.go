@@ -234,7 +234,8 @@ func (m *merge) matchIn(ctx context.Context, t *table, h *batchIndex, s *segment
 	return nil
 }
 
-// matchRow matches a staged row with the current version of its record, or with the last version if none is current.
+// matchRow matches a staged row with a version of its record: with the current version, or with the last version if no
+// version is current.
 func (h *batchIndex) matchRow(t *table, j int32, s *segment, rank int, row uint32, mark uint64) {
 	r := &h.rows[j]
 	if r.seg != nil {

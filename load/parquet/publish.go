@@ -84,7 +84,7 @@ func (x *tx) collect(ctx context.Context) {
 
 func (x *tx) idle() (bool, error) {
 	if _, tabled := x.draft.(*tableGeneration); tabled {
-		return false, nil // with a catalog, the cursor is stored in the stream's head table, so a new cursor needs a commit
+		return false, nil // with a catalog, the cursor is in the stream's head table, so even a commit of only a cursor writes this table
 	}
 	if x.base == nil || len(x.internal) > 0 || x.log != nil && x.log.b != nil {
 		return false, nil
@@ -123,7 +123,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 }
 
 // With a catalog, the manifest lists the newest thinNewest generations. The retention time is divided into thinParts
-// parts, and of the older generations the manifest lists only one for each part. Without this limit, a day of webhooks
+// parts. For each part, the manifest lists only one of the older generations. Without this limit, a day of webhooks
 // could make ten thousand generations, and every commit would write all of them to the manifest.
 const (
 	thinNewest = 64

@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Commits are made at random intervals. Few generations are kept: all of the newest generations, and the oldest
-// generation until its time is over.
+// Commits are made at random intervals. The manifest must list few generations. It must list all of the newest ones,
+// and the oldest one until the retention time is over.
 func TestExpired(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const keepFor = 24 * time.Hour

@@ -131,7 +131,7 @@ func (l *Lake) tablesOf(ctx context.Context, source, name string) ([]schemas.Tab
 				out = append(out, one)
 				continue
 			}
-			if p, err := load.Fit(out[i], one); err == nil { // if the columns do not fit together, the columns that were found first are returned
+			if p, err := load.Fit(out[i], one); err == nil { // if one table cannot have the columns of both, the columns of the table found first are returned
 				out[i] = p.Table
 			}
 		}

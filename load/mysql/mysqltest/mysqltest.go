@@ -186,7 +186,7 @@ func (s *Server) Restart() {
 	s.start()
 }
 
-// URL returns the URL of a database that does not exist yet. The database is gone after the test t.
+// URL returns the URL of a database that does not exist yet. The database is dropped at the end of the test t.
 func (s *Server) URL(t testing.TB) string {
 	u := s.url
 	name := fmt.Sprintf("penstock_test_%d_%d", os.Getpid(), rand.Uint32())

@@ -15,7 +15,7 @@ type chunk struct {
 	as    parquet.Encoding
 	list  bool
 	top   uint8 // definition level of a value that is not null
-	holes int   // number of levels below top in the current page: nulls and empty lists
+	holes int   // number of values in the current page whose level is below top: nulls and empty lists
 	nulls int64
 }
 

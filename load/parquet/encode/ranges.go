@@ -56,7 +56,7 @@ func Ranges(r *pqfile.Reader, texts map[int]Range) ([]Range, error) {
 	return out, nil
 }
 
-// compressed returns how many bytes of the file a column has.
+// compressed returns the compressed size of a column in the file, in bytes.
 func compressed(r *pqfile.Reader, column int) (size int64, err error) {
 	for g := range r.NumRowGroups() {
 		chunk, err := r.MetaData().RowGroup(g).ColumnChunk(column)
@@ -160,7 +160,7 @@ type textRange struct {
 	low, high string // shortened
 	nulls     int64
 	some      bool // at least one text was added
-	endless   bool // no short text is an upper bound
+	endless   bool // the highest text has no upper bound that is short enough to be written
 }
 
 func (t *textRange) add(v string) {
@@ -197,7 +197,7 @@ func (w *Writer) countTexts(columns []arrow.Array) {
 	}
 }
 
-// Texts returns the ranges of the columns of texts that Add has written, by column.
+// Texts returns the range of each column of texts that Add has written. The keys are the indexes of the columns.
 func (w *Writer) Texts() map[int]Range {
 	out := map[int]Range{}
 	for i, t := range w.texts {

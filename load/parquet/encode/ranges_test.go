@@ -40,7 +40,8 @@ func numbered(of arrow.DataType) *arrow.Schema {
 	return arrow.NewSchema([]arrow.Field{{Name: "c", Type: of, Nullable: true, Metadata: arrow.MetadataFrom(map[string]string{"PARQUET:field_id": "1"})}}, nil)
 }
 
-// emptyTexts are batches in which arrow-go's statistics lose the text "", or the other texts of the same batch.
+// emptyTexts has batches of texts for which arrow-go computes wrong statistics: the statistics ignore the text "", or
+// the other texts of the same batch.
 var emptyTexts = map[string][][]string{
 	"a batch of empty texts": {{""}, {"x"}},
 	"many empty texts":       {{"", "", ""}, {"x", "y"}, {""}},
@@ -48,7 +49,7 @@ var emptyTexts = map[string][][]string{
 	"at the end":             {{"b", "c"}, {"zzz", ""}},
 }
 
-// No bound excludes a value, whichever writer has written the file. // Invariant 11
+// All values are within the bounds, whichever writer has written the file. // Invariant 11
 func TestBoundsIncludeEmptyTexts(t *testing.T) {
 	writers := map[string]func(*Writer, [][]arrow.Array, []int) error{
 		"all at once": (*Writer).AddAll,

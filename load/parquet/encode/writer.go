@@ -1,5 +1,5 @@
-// Package encode writes Arrow columns as Parquet files. If all rows of a file are in memory, it is faster than
-// arrow-go's writer.
+// Package encode writes Arrow columns as Parquet files. If all rows of a file are in memory, this package writes the
+// file faster than arrow-go does.
 package encode
 
 import (

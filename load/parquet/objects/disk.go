@@ -79,7 +79,7 @@ func (d *Disk) MakeFolders(path string) error {
 // makeFolder creates a folder. Users who may read files of this mode may also enter the folder.
 func (d *Disk) makeFolder(path string) error {
 	mode := d.Mode | (d.Mode&0o444)>>2
-	err := os.Mkdir(path, cmp.Or(mode, 0o755)) // grants no more rights than Chmod does, because the process may end before Chmod
+	err := os.Mkdir(path, cmp.Or(mode, 0o755)) // the rights must not exceed those that Chmod sets below, because the process may end before Chmod
 	if errors.Is(err, os.ErrExist) {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (d *Disk) makeFolder(path string) error {
 
 // MakeFile creates a file. It returns an error if the file exists.
 func (d *Disk) MakeFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, cmp.Or(d.Mode, 0o644)) // grants no more rights than Chmod does, because a program that opens the file before Chmod could read it later
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, cmp.Or(d.Mode, 0o644)) // the rights must not exceed those that Chmod sets below, because a program that opens the file before Chmod could still read it afterwards
 	if err != nil || d.Mode == 0 {
 		return f, err
 	}

@@ -137,7 +137,7 @@ func (l *Local) Remove(_ context.Context, key string) error {
 	return ignoreMissing(os.Remove(l.Path(key)))
 }
 
-// Uploads returns none. An unfinished file is removed in the same way as other files that no manifest names.
+// Uploads returns none. An unfinished file is removed in the same way as any file that is in no manifest.
 func (l *Local) Uploads(context.Context, string) ([]Upload, error) { return nil, nil }
 
 // AbortUpload implements [Bucket].

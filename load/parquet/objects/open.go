@@ -13,8 +13,9 @@ import (
 
 // Options configures access to a bucket. All fields are optional, but Azure needs AccessKey or Endpoint.
 type Options struct {
-	// Endpoint is the address of the server. If it begins with http://, TLS is not used. If it is "", the cloud of the
-	// URL's scheme is used. For Azure, if the host name does not contain the account, the address ends with the account.
+	// Endpoint is the address of the server. If it begins with http://, TLS is not used. If it is "", the scheme of the
+	// URL says which cloud is used: s3, gs or azblob. For Azure, if the host name does not contain the account, the
+	// address ends with the account.
 	Endpoint string
 	Region   string // region of S3; "": found by a request
 	Path     bool   // for S3: the bucket is in the path of requests, not in the host name
@@ -23,7 +24,8 @@ type Options struct {
 	//
 	// For S3 they are a pair of keys. For Azure they are the account, and its key or a shared access signature (SAS).
 	// For Google, SecretKey is the JSON text of a service account's key. If SecretKey is empty, the machine's own
-	// account is used. For S3, keys in the environment or in the profile file of the AWS tools come first.
+	// account is used. For S3, that is so only if there are no keys in the environment or in the profile file of the
+	// AWS tools.
 	AccessKey, SecretKey string
 
 	Transport http.RoundTripper // nil: a default transport

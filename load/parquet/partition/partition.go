@@ -94,8 +94,9 @@ func (b *Spec) UnmarshalText(text []byte) (err error) {
 	return err
 }
 
-// fitting returns the transforms for the values of a type. Decimals can only be bucketed, because a decimal that gets
-// more digits must stay in its partition. An exact time would give almost every row its own partition.
+// fitting returns the transforms that can partition a column of the given type. For decimals, only bucket is possible,
+// because a decimal that gets more digits must stay in its partition. For times, identity is left out, because it would
+// give almost every row its own partition.
 func fitting(t arrow.DataType) []Transform {
 	if schemas.SameType(t, schemas.JSON) {
 		return nil
@@ -152,7 +153,7 @@ func (b Spec) Keeps(from, to arrow.DataType) bool {
 	return b.Check(to) == nil && (schemas.SameType(from, to) || dated && b.Transform != Bucket)
 }
 
-// Field returns the name of the partition in an Iceberg table, as Spark would name it.
+// Field returns the name of the partition field in the partition spec of an Iceberg table. Spark makes the same names.
 func (b Spec) Field() string {
 	switch b.Transform {
 	case Identity:

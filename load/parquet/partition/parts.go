@@ -17,8 +17,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// null is the value in the name of the partition for rows without a value. Hive uses this value too, and programs that
-// read partition folders know it.
+// null takes the place of the value in the name of a partition, if the column is null in the partition's rows. Hive
+// uses this text too, and programs that read partition folders know it.
 const null = "__HIVE_DEFAULT_PARTITION__"
 
 const (
@@ -27,8 +27,8 @@ const (
 	longestPart = 180
 )
 
-// prefix returns the first half of a partition's name. It differs from the column's name. If the names were equal,
-// readers would take the second half as the value of the column.
+// prefix returns the part of a partition's name up to and including the equals sign. The text before this sign is not
+// the name of the column, because readers would then take the rest as the value of the column.
 func (b Spec) prefix() string {
 	if b.Transform == Identity {
 		return escape(b.Column) + "_identity="
@@ -51,8 +51,8 @@ func (b Spec) Parts(a arrow.Array) []string {
 	return out
 }
 
-// fill writes the partition of each row to out. Many rows have the same value, and name() is called once for each
-// value.
+// fill writes the partition of each row to out. It calls name() only once for each distinct value, because many rows
+// have the same value.
 func fill[V comparable](out []string, a arrow.Array, null string, value func(row int) V, name func(V) string) {
 	names := map[V]string{}
 	for i := range out {
@@ -155,7 +155,8 @@ func shortest(n decimal128.Num) []byte {
 	return out
 }
 
-// layouts has the text of a partition of time. Until the year 9999, these texts sort in the order of the times.
+// layouts has the layouts in which the partitions of years, months, days and hours are written. Until the year 9999,
+// these texts sort in the order of the times.
 var layouts = map[Transform]string{Year: "2006", Month: "2006-01", Day: time.DateOnly, Hour: "2006-01-02-15"}
 
 func (b Spec) format(n int64, t arrow.DataType) string {
@@ -230,7 +231,7 @@ func parseTime(layout, text string) (time.Time, error) {
 }
 
 // escape writes bytes that are special in file systems or file patterns as %XX. Different texts have different results,
-// and no result is equal to the name of the partition without a value.
+// and no result is equal to the constant null.
 func escape(text string) string {
 	var out strings.Builder
 	for i := range len(text) {
