@@ -41,18 +41,18 @@ type passCursor struct {
 	Uneven  bool         `json:"uneven,omitempty"` // records came after a page that was not full
 
 	Incomplete  []string `json:"incomplete,omitempty"`  // texts in which pages say that they are incomplete
-	Unexplained []string `json:"unexplained,omitempty"` // fan-out: signals that no rule explains
+	Unexplained []string `json:"unexplained,omitempty"` // child stream: signals that no rule explains
 
 	Gaps []Gap `json:"gaps,omitempty"` // what could not be read; maxGaps and maxIsolating limit the number
 
 	recall
 	Plan windowPlan `json:"windows,omitzero"`
 
-	Parents int    `json:"parents,omitempty"` // fan-out: parents that are done
-	Skipped int    `json:"skipped,omitempty"` // fan-out: parents that were skipped; they are included in Parents
-	Gone    int    `json:"gone,omitempty"`    // fan-out: parents for which the server found nothing
-	Short   int    `json:"short,omitempty"`   // fan-out: parents whose list may be incomplete
-	Tuples  string `json:"tuples,omitempty"`  // fan-out: fingerprint of the values of all parents that are done
+	Parents int    `json:"parents,omitempty"` // child stream: parents that are done
+	Skipped int    `json:"skipped,omitempty"` // child stream: parents that were skipped; they are included in Parents
+	Gone    int    `json:"gone,omitempty"`    // child stream: parents for which the server found nothing
+	Short   int    `json:"short,omitempty"`   // child stream: parents whose list may be incomplete
+	Tuples  string `json:"tuples,omitempty"`  // child stream: fingerprint of the values of all parents that are done
 }
 
 const passCursorVersion = 1
@@ -133,11 +133,12 @@ func (m passCursor) position() paging.Position {
 
 // recall is what a pass of an incremental stream stores in the cursor for the next pass.
 //
-// The edge of a pass is the time up to which it has read the changes. But a record that changes during the pass moves
-// to another page, and other records shift. So a pass with several pages may miss a record. That is why the next pass
-// begins at an earlier edge: pass 3 begins at the edge of pass 1, and pass 4 at the edge of pass 2 or at a later one.
-// The edge at which the next pass may begin is called settled. The edge of the first pass is settled at once, because
-// there is no earlier edge. If two passes miss a change, the next whole pass finds it.
+// The edge of a pass is the time up to which the pass has read the changes. The settled edge is the edge at which the
+// next pass begins. After a pass with one page, the edge of this pass is settled. A pass with several pages may miss a
+// record: a record that changes during the pass moves to another page, and other records shift. So after such a pass,
+// the edge of the pass before it is settled. For example, if pass 2 has several pages, pass 3 begins at the edge of
+// pass 1. The edge of the first pass is always settled, because there is no earlier edge. If two passes miss a change,
+// the next whole pass finds it.
 type recall struct {
 	By        string    `json:"by,omitempty"`        // the field and parameter that limit the pass
 	Since     time.Time `json:"since,omitzero"`      // the request leaves out records changed before this time
@@ -152,9 +153,7 @@ type recall struct {
 	Whole     time.Time `json:"whole,omitzero"`      // when the last whole pass began, by [Config.Now]
 }
 
-// nextRecall returns what this pass stores for the next pass. The edge of a pass is the time up to which it has read
-// the changes. A pass with several pages may have missed changes before its own edge. So if pass 2 has several pages,
-// pass 3 begins at the edge of pass 1.
+// nextRecall returns what this pass stores for the next pass.
 func (m *passCursor) nextRecall() recall {
 	if m.ClockBack {
 		return recall{By: m.By}

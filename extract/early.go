@@ -36,7 +36,7 @@ const (
 	earlyAge   = time.Minute // older answers are dropped
 )
 
-// newEarly replaces the early answers of a stream. If keeps is false, no answers are kept for a pass.
+// newEarly replaces the early answers of a stream. If the argument `keeps` is false, no answers are kept for a pass.
 func (c *Client) newEarly(stream string, keeps bool) *earlyAnswers {
 	e := &earlyAnswers{c: c, begun: map[string]*pending[string]{}, kept: map[string]*answer{}, ended: !keeps}
 	c.mu.Lock()

@@ -99,9 +99,9 @@ func (l *listReader) lastOnly(end *step) bool {
 // Invariant 15
 const maxShortRereads = 3
 
-// If st holds records, the list did not end at the short pages before st. Then rereadShortPages requests these pages
-// again. An unchanged short page is no fault: the server may leave out records that the user may not see. Two faults
-// are noted in l.incomplete: a page now has other records, or its answer has no list.
+// rereadShortPages requests the short pages before the step st again, if st has records: then the list did not end at
+// these pages. An unchanged short page is no fault, because some servers leave out records that the user has no right
+// to see. Two faults are noted in l.incomplete: a page now has other records, or its answer has no list.
 func (l *listReader) rereadShortPages(ctx context.Context, st *step) error {
 	if l.pages == 1 && len(st.gaps) == 0 {
 		l.firstN = st.batch.N

@@ -61,8 +61,8 @@ func (l *listReader) findPaging(ctx context.Context, q *ahead[paging.Position], 
 }
 
 // afterProbes returns how to continue if the probes found no next page of the usual size. If smaller pages have shown
-// how to request the next page, it is requested, because only its answer shows whether the list ends here. Otherwise
-// the list ends.
+// how to request the next page, the pass requests that page: only the answer shows whether the list ends here.
+// Otherwise the list ends.
 func (l *listReader) afterProbes(st *step, shrank bool) paging.Continuation {
 	if l.pager.Computes() {
 		if next, ok := l.pager.Onward(st.at, st.batch.N, l.lastID, st.signals); shrank && ok && st.Rule != RuleTotal {

@@ -10,8 +10,8 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// guard stops a list that repeats itself. A page may be repeated if the pages are numbered, the list states their
-// number, and the records have a key: then the list ends anyway, and the keys show which records came twice.
+// guard stops a list that repeats itself. A repeated page is no fault if the pages are numbered, the list states how
+// many pages it has, and the records have a key: then the list ends anyway, and the keys show which records came twice.
 // Invariants 14, 15
 func (l *listReader) guard(st *step) error {
 	l.pages++
@@ -70,8 +70,8 @@ func (l *listReader) guard(st *step) error {
 	return nil
 }
 
-// clamped() reports whether a page without new records is after the end of the list. That is so if the page announces
-// no more records, and if either the page before is short, or this page repeats the first page or the page before.
+// clamped() reports whether a page without new records is after the end of the list. That is so if no signal of the
+// page announces more records, and if the page before is short, or this page repeats the first page or the page before.
 func (l *listReader) clamped(st *step) bool {
 	if st.at == l.beyondEnd && st.at != (paging.Position{}) {
 		return true

@@ -36,7 +36,7 @@ func (h history) complete(rows []records.Row) bool {
 	return !slices.ContainsFunc(rows, func(r records.Row) bool { _, ok := h.at(r); return !ok })
 }
 
-// event has what decides the place of a row in an order. Parsing these values is slow, so each row is parsed once.
+// event has the values by which rows are put in order. Parsing these values is slow, so each row is parsed once.
 type event struct {
 	row     records.Row
 	changed time.Time

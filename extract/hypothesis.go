@@ -96,8 +96,8 @@ type parameterTest struct {
 	print answerPrint
 }
 
-// answerPrint is a fingerprint of an answer: of the keys of its records, and of the values of each member. It leaves
-// out the context and the volatile members.
+// answerPrint has fingerprints of an answer: of the keys of its records, and of the values of each member. The context
+// and the volatile members are left out.
 type answerPrint struct {
 	records int
 	keys    uint64
