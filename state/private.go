@@ -9,9 +9,9 @@ import (
 	"runtime"
 )
 
-// ErrExposed is returned if other users can access a secret or replace its file. For example, everyone may write to the
-// folder, others may read the file, or the file is a symbolic link. When ErrExposed is returned, nothing was read or
-// written.
+// ErrExposed is returned if other users can access a secret or replace its file. For example, other users can write to
+// the folder, other users can read the file, or the file is a symbolic link. When ErrExposed is returned, nothing was
+// read or written.
 var ErrExposed = errors.New("not safe for secrets")
 
 const maxPrivate = 64 << 10
@@ -64,16 +64,16 @@ func inspectFolder(dir string) error {
 	}
 	switch {
 	case accessible(info, 0o002):
-		return fmt.Errorf("state folder %s is %w: everyone may write to it (mode %04o); chmod 700 it", dir, ErrExposed, info.Mode().Perm())
+		return fmt.Errorf("state folder %s is %w: all users can write to it (mode %04o); run chmod 700 on it", dir, ErrExposed, info.Mode().Perm())
 	case accessible(info, 0o020):
-		return fmt.Errorf("state folder %s is %w: its group may write to it (mode %04o); chmod 700 it, and in Kubernetes set fsGroupChangePolicy: OnRootMismatch, so that the mode does not change back", dir, ErrExposed, info.Mode().Perm())
+		return fmt.Errorf("state folder %s is %w: its group can write to it (mode %04o); run chmod 700 on it, and in Kubernetes set fsGroupChangePolicy: OnRootMismatch, so that the mode does not change back", dir, ErrExposed, info.Mode().Perm())
 	}
 	return nil
 }
 
 // OnlyOurs checks two conditions: the file or folder at path belongs to this process's user or to root, and no other
-// user may write to it. If one of them is not true, it returns [ErrExposed], wrapped. For a file system that is mounted
-// read-only, it returns nil.
+// user can write to it. If one of these conditions is not met, OnlyOurs returns [ErrExposed], wrapped. For a file
+// system that is mounted read-only, it returns nil.
 func OnlyOurs(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -85,7 +85,7 @@ func OnlyOurs(path string) error {
 	case other && owner != 0:
 		return fmt.Errorf("%s is %w: it belongs to user %d, and this process runs as user %d; chown it to that user or to root", path, ErrExposed, owner, os.Geteuid())
 	case accessible(info, 0o022):
-		return fmt.Errorf("%s is %w: others may write to it (mode %04o); chmod go-w it", path, ErrExposed, info.Mode().Perm())
+		return fmt.Errorf("%s is %w: other users can write to it (mode %04o); run chmod go-w on it", path, ErrExposed, info.Mode().Perm())
 	}
 	return nil
 }

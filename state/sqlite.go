@@ -98,7 +98,7 @@ func shareSQLite(ctx context.Context, path string, wait time.Duration, migration
 
 // readSQLite opens the file at path for reading. Another process may be writing it. If there is no file, readSQLite
 // returns [fs.ErrNotExist], wrapped. Otherwise it returns the same errors as [openSQLite]. It does not run migrations.
-// If migrations are missing in the file, readSQLite returns an error.
+// If some of the migrations were not run on the file, readSQLite returns an error.
 func readSQLite(ctx context.Context, path string, migrations []string) (*sqliteFile, error) {
 	if _, err := os.Lstat(path); err != nil {
 		return nil, fmt.Errorf("open state: %w", err)

@@ -20,7 +20,8 @@ type Key struct {
 }
 
 // ErrMoved is returned by a destination if another process has committed, so that the stored cursor has changed since
-// the transaction began. Then the whole transaction is rolled back. [Notes] return ErrMoved if a note has changed.
+// the transaction began. The destination rolls back the whole transaction. [Notes] return ErrMoved if a note has
+// changed.
 var ErrMoved = errors.New("cursor moved")
 
 // ErrLocked is returned if another process holds a resource, for example a database file or the lock of a pipeline.

@@ -36,8 +36,8 @@ type Store interface {
 	Notes() Notes
 	// Vault returns the store of secrets.
 	Vault() *Vault
-	// Now returns the current time of the clock that all users of the store share. Stored times are by this clock. Now
-	// makes no request, so the time is an estimate. If the store uses the clock of another machine, Now does not know
+	// Now returns the current time of the clock that all users of the store share. All stored times come from this clock.
+	// Now makes no request, so the time is an estimate. If the store uses the clock of another machine, Now does not know
 	// that clock before the first use of the store. Until then, Now returns this machine's time.
 	Now() time.Time
 	// Close closes the store. The caller must first close everything that it opened through the store.
@@ -58,8 +58,8 @@ type Lease interface {
 }
 
 // Inbox stores webhook deliveries from their acknowledgement until all destinations have applied them. The events of
-// all sources have one common order, which their ordinals give. They become visible in this order. So a reader that
-// sees an event can also see all earlier events. An Inbox is safe for concurrent use.
+// all sources become visible in the order of their ordinals. So a reader that sees an event can also see all earlier
+// events. An Inbox is safe for concurrent use.
 type Inbox interface {
 	Intake
 	EventReader
@@ -114,12 +114,12 @@ type Schedule interface {
 // SlotStore has one record for each slot. See [JournalFile] for the other methods. // Invariant 18
 type SlotStore interface {
 	// AddSlots records the slots that are not recorded yet: see [JournalFile.AddSlots]. If a run of an earlier slot of the
-	// pipeline has not ended, in any process, AddSlots skips the new waiting slots, except slots with Patient set. It
-	// decides this in the same transaction that adds the slots.
+	// pipeline has not ended, even in another process, AddSlots skips the new waiting slots, except slots with Patient
+	// set. It decides this in the same transaction that adds the slots.
 	AddSlots(ctx context.Context, pipeline string, seenUntil time.Time, slots []SlotRecord) (added []SlotRecord, err error)
 	// SetSlot replaces the record of an existing slot and records its runs, in one transaction. If the new state is
-	// SlotRunning, and another run of the pipeline has not ended, in any process, SetSlot changes nothing and returns
-	// [ErrUnderWay], wrapped.
+	// SlotRunning, and another run of the pipeline has not ended, even in another process, SetSlot changes nothing and
+	// returns [ErrUnderWay], wrapped.
 	SetSlot(ctx context.Context, s SlotRecord, runs ...RunRecord) error
 	OpenSlots(ctx context.Context, pipeline string) ([]SlotRecord, error)
 	// Orphans assigns the open slots of dead processes to the caller, and returns them. If only one process can have
@@ -130,8 +130,8 @@ type SlotStore interface {
 
 // RunStore has the reports of the last runs. See [JournalFile] for the other methods.
 type RunStore interface {
-	// BeginRun records a run without a slot. If another run of the pipeline has not ended, in any process, BeginRun
-	// records nothing and returns [ErrUnderWay], wrapped.
+	// BeginRun records a run without a slot. If another run of the pipeline has not ended, even in another process,
+	// BeginRun records nothing and returns [ErrUnderWay], wrapped.
 	BeginRun(ctx context.Context, r RunRecord) error
 	// KeepRun records a run or its outcome. It changes nothing if another process has taken over the run.
 	KeepRun(ctx context.Context, r RunRecord) error

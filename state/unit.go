@@ -113,15 +113,15 @@ func (e *UnderWay) Error() string { return ErrUnderWay.Error() + ": " + e.Run }
 // Unwrap returns [ErrUnderWay].
 func (e *UnderWay) Unwrap() error { return ErrUnderWay }
 
-// Units stores the units of runs. Times are by the store's clock. For each pipeline, it keeps the ended units of the
-// last runs. It does not decide where a stream continues: only the destinations know what was loaded. Units is safe for
+// Units stores the units of runs. It uses the store's clock. For each pipeline, it keeps the ended units of the last
+// runs. It does not decide where a stream continues: only the destinations know what was loaded. Units is safe for
 // concurrent use.
 type Units interface {
 	// AddUnits adds waiting units, all or none, and returns them with their IDs. For each new unit, it looks for an
 	// active unit with the same pipeline, source and part. If the active unit belongs to another run, AddUnits adds
-	// nothing and returns [ErrUnderWay]. If it belongs to the same run, AddUnits returns it instead of the new one. So
-	// it is safe to add a run's units twice, also within one call. A store that several hosts share is stricter: it
-	// returns [ErrUnderWay] if the pipeline has any active unit in another run.
+	// nothing and returns [ErrUnderWay]. If the active unit belongs to the same run, AddUnits returns the active unit
+	// instead of the new unit. So it is safe to add a run's units twice, also within one call. A store that several hosts
+	// share is stricter: it returns [ErrUnderWay] if the pipeline has any active unit in another run.
 	AddUnits(ctx context.Context, units []Unit) ([]Unit, error)
 	// ClaimUnits claims units for a worker and returns them. It finds the unit that has waited longest and may start.
 	// Then it claims all units of the same run, pipeline and source that may start, within the limits of c. If no unit
@@ -130,8 +130,8 @@ type Units interface {
 	// Before that, ClaimUnits releases the units whose claims have expired. They wait again. If the claims of a unit
 	// have expired [MostBroken] times in a row, the unit fails instead.
 	ClaimUnits(ctx context.Context, c Claim) ([]Unit, error)
-	// ExtendClaims reports that the worker is alive. Its claims now end after the time d. ExtendClaims returns the IDs
-	// of the units that still belong to the worker.
+	// ExtendClaims reports that the worker is alive, and extends the worker's claims until the time d from now has passed.
+	// It returns the IDs of the units that still belong to the worker.
 	ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) ([]int64, error)
 	// EndAttempts ends the worker's attempts at units. In each unit, State is the outcome and Report the reason. If the
 	// unit waits or is parked, it may start again at NotBefore. EndAttempts does not change a unit that was canceled,

@@ -229,7 +229,7 @@ func (l *UnitsFile) EndAttempts(ctx context.Context, units []Unit) error {
 		return nil
 	})
 	if err == nil && taken > 0 {
-		err = fmt.Errorf("end attempts at units: %d of %d: %w", taken, len(units), ErrTaken)
+		err = fmt.Errorf("end attempts at units: for %d of %d units: the unit %w", taken, len(units), ErrTaken)
 	}
 	return err
 }

@@ -30,7 +30,7 @@ type Safe interface {
 	// Write replaces the stored text. An empty text removes it. The caller holds the lock. When Write returns nil,
 	// the change is durable. Write calls the function step with the name of each step, for tests.
 	Write(name string, what Part, text []byte, step func(string)) error
-	// Where describes for people where the secret is stored.
+	// Where returns a text for people that says where the secret is stored.
 	Where(name string) string
 	// Now returns the current time of the clock that all users of the storage share: see [Store].
 	Now() time.Time
@@ -72,7 +72,7 @@ func (v *Vault) Step(name string) { v.step(name) }
 func (v *Vault) Check() error { return v.safe.Check() }
 
 // Entry stores one credential in a vault: the secret, and a note about its state. The note contains no secrets. A
-// caller that changes one of them must hold the entry's lock.
+// caller that changes the secret or the note must hold the entry's lock.
 type Entry struct {
 	vault  *Vault
 	name   string
@@ -91,7 +91,7 @@ func (v *Vault) Entry(name string) *Entry { return &Entry{vault: v, name: name} 
 // Name returns the name of the entry.
 func (s *Entry) Name() string { return s.name }
 
-// Where describes for people where the secret is stored.
+// Where returns a text for people that says where the secret is stored.
 func (s *Entry) Where() string { return s.vault.safe.Where(s.name) }
 
 // Now returns the current time of the clock that all users of the entry share: see [Store]. Times in the entry are by
@@ -115,8 +115,8 @@ func (s *Entry) Lock(ctx context.Context, wait time.Duration) (Lease, error) {
 
 // Secret returns the stored secret, or nil if there is none. If the secret was stored for another entry or origin, it
 // returns [ErrBound], wrapped. Older versions did not record entry and origin. Secret accepts such a secret from a
-// file, but not from a database, because other users may be able to write to the database. For a secret from a
-// database, it returns ErrBound, too.
+// file, but not from a database, because other users may be able to write to the database. For such a secret from a
+// database, Secret returns ErrBound.
 func (s *Entry) Secret() ([]byte, error) {
 	kept, err := s.vault.safe.Read(s.name, PartSecret)
 	if len(kept) == 0 || err != nil {
@@ -194,7 +194,7 @@ func (f *fileSafe) Check() error {
 	case !info.IsDir():
 		return fmt.Errorf("%s is %w: it is not a folder; remove it", f.folder(), ErrExposed)
 	case accessible(info, 0o077):
-		return fmt.Errorf("%s is %w: others may enter it (mode %04o); chmod 700 it", f.folder(), ErrExposed, info.Mode().Perm())
+		return fmt.Errorf("%s is %w: other users can enter it (mode %04o); run chmod 700 on it", f.folder(), ErrExposed, info.Mode().Perm())
 	}
 	return nil
 }

@@ -107,7 +107,7 @@ func TestVaultExposed(t *testing.T) {
 		"a sticky state folder":          func(t *testing.T, dir, _ string) { require.NoError(t, os.Chmod(dir, 0o777|os.ModeSticky)) },
 		"a state folder of another user": func(t *testing.T, dir, _ string) {
 			if os.Geteuid() != 0 {
-				t.Skip("only root can give a folder away")
+				t.Skip("only root can change the owner of a folder")
 			}
 			require.NoError(t, os.Chown(dir, 65534, -1))
 		},

@@ -109,7 +109,7 @@ func (r *reader) element(e *vector, i, n int) (end int) {
 
 // children reads an array of objects into child rows. The parameter i is the position of the first element. Each null
 // among the objects becomes a reject. If an element is neither an object nor null, children stores nothing and returns
-// decline.
+// the code `decline`.
 func (r *reader) children(f *field, i, row int) (end int) {
 	b := r.b
 	if f.rows == nil {
@@ -188,8 +188,8 @@ func (c *column) typeOfElement(t *jsonscan.Token) arrow.DataType {
 	return typeOf(nil, t)
 }
 
-// elementType returns the type of the list at i. The first result is nil if an element is not a scalar. The second
-// result is the position after the array, or a negative code.
+// elementType returns the type of a list. The parameter i is the position of the list's opening bracket. The first
+// result is nil if an element is not a scalar. The second result is the position after the array, or a negative code.
 func (r *reader) elementType(c *column, i int) (list arrow.DataType, end int) {
 	b := r.b
 	elem := schemas.Null

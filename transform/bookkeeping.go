@@ -101,8 +101,8 @@ func sameText(s string, rows int) arrow.Array {
 	return fixedArray(schemas.Text, rows, nil, arrow.Int32Traits.CastToBytes(offsets), data[:cap(data)])
 }
 
-// slice returns those of penstock's own columns that every table has, with the given number of rows. The caller
-// releases them.
+// slice returns the columns of penstock that every table has, with the given number of rows. The caller releases the
+// columns.
 func (c *constants) slice(hash arrow.Array, rows int) []arrow.Array {
 	cut := func(a arrow.Array) arrow.Array { return array.NewSlice(a, 0, int64(rows)) }
 	return []arrow.Array{cut(c.synced), cut(c.run), hash, cut(c.deleted), cut(c.via)}

@@ -10,8 +10,8 @@ import (
 // values of a record beyond a limit are stored together, as one JSON value: see rest.go.
 //
 // A column counts toward the limit as soon as it has a type. The columns that the destination already has are counted
-// before the first page. So after a pass has reached the limit, later passes use the same columns, in any order of
-// members. // Invariant 6
+// before the first page. So after a pass has reached the limit, later passes use the same columns, even if the members
+// of the records come in another order. // Invariant 6
 
 const (
 	maxNameBytes = 1024 // longer member names get no column

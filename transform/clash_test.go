@@ -86,8 +86,7 @@ func TestCompareKeys(t *testing.T) {
 	}
 }
 
-// A page that is appended in parts counts as one page. This also holds when the page is read again because a type was
-// widened.
+// A page that is appended in parts counts as one page, even when it is read again because a type was widened.
 func TestCompareKeysAppendMore(t *testing.T) {
 	s := schemas.Stream{Name: "x.things", Table: schemas.Table{Name: "x_things", Key: []string{"id"}}}
 	for _, flush := range []bool{false, true} {

@@ -20,7 +20,7 @@ type pendingReject struct {
 }
 
 // checkContract compares the batch with the contract. It leaves out records and values that the contract does not
-// allow. If the contract is frozen, it returns an error instead.
+// allow. Where the contract's policy is freeze, it returns an error instead.
 func (w *work) checkContract() error {
 	var diff []string
 	for _, t := range w.tables {
@@ -43,8 +43,8 @@ func (w *work) checkContract() error {
 	return nil
 }
 
-// checkNewTable leaves out all rows of t, or all records if t is the root table. If the contract is frozen, it leaves
-// nothing out, and the result describes the new table.
+// checkNewTable leaves out all rows of t, or all records if t is the root table. If the contract's policy is freeze, it
+// leaves nothing out, and the result describes the new table.
 func (w *work) checkNewTable(t *openBatch) (diff []string) {
 	rows := w.remainingRows(t, nil)
 	if len(rows) == 0 {
@@ -166,7 +166,8 @@ func (w *work) pointer(t *openBatch, row int) string {
 	return spread(t.node, path)
 }
 
-// spread returns the JSON pointer of a child row from array positions: /items/0/prices/2 for /0/2.
+// spread returns the JSON pointer of a child row. The parameter path has only the row's positions in the arrays. For
+// example, the path /0/2 becomes /items/0/prices/2.
 func spread(t *table, path string) string {
 	if t.parent == nil {
 		return ""

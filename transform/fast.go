@@ -12,7 +12,7 @@ import (
 
 // Each function in this file reads one value of the column's kind directly from the page. It writes the value into the
 // buffers of the column, and returns the position after the value. If the value has another kind or an unusual
-// spelling, the function returns decline. reader.store then handles the value.
+// spelling, the function returns the code `decline`. reader.store then handles the value.
 
 // A function returns decline if it cannot read the value. The function has then stored nothing, and a more general
 // function reads the value.

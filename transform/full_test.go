@@ -138,7 +138,7 @@ func TestNeighborsRejectNoRecord(t *testing.T) {
 	})
 	require.EqualValues(t, 39, kept)
 	require.EqualValues(t, 39*202, children)
-	require.Len(t, refused, 1, "the record that fills the columns by itself")
+	require.Len(t, refused, 1, "only the record that fills the columns by itself is rejected")
 	require.EqualValues(t, 20, refused[0].Ordinal)
 	require.Contains(t, refused[0].Reason, "max_columns")
 	require.Greater(t, flushes, 10)

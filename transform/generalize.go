@@ -45,7 +45,7 @@ func (r *rounding) int64(v int64) int64 {
 func (r *rounding) decimal(v decimal128.Num, precision, scale int32) decimal128.Num {
 	places := int(scale) + r.zeros
 	if places > 38 {
-		return decimal128.Num{} // every such number is less than half a unit
+		return decimal128.Num{} // a decimal has at most 38 digits, so each is less than half a unit and is rounded to 0
 	}
 	unit := decimal128.GetScaleMultiplier(places)
 	_, rest := v.Div(unit)

@@ -40,7 +40,7 @@ func (s *sum) write(dst []byte) {
 type recordHash struct {
 	sum
 	context uint64 // what the member _context has added to sum; 0: nothing
-	cuts    []cut  // parts of the current member that other bytes replace in the hash
+	cuts    []cut  // parts of the current member that are replaced by other bytes before the member is hashed
 	buffer  []byte // buffer for members with cuts
 }
 

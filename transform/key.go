@@ -86,8 +86,8 @@ func (k *recordKey) column(own *rootColumns, rows int) *vector {
 	return c
 }
 
-// positions returns the positions of the key columns in s. A position is -1 if no record had a value in the column. The
-// table then has no rows.
+// positions returns the positions of the key columns in s. If no record had a value in a key column, its position is
+// -1. In this case, the table has no rows.
 func (k *recordKey) positions(s *arrow.Schema) (at []int) {
 	for _, c := range k.columns {
 		if c == nil {

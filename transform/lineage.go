@@ -70,7 +70,8 @@ func (l *lineage) parents(keys *vector) arrow.Array {
 	return c.finish(l.table.rows)
 }
 
-// path appends the key of the record and the row's position in the array of each level, separated by slashes: 17/0/2.
+// path appends the key of the record, and then, for each level of nested arrays, the position in the array. The parts
+// are separated by slashes: 17/0/2.
 func (l *lineage) path(dst []byte, row int, keys *vector) []byte {
 	if l.parent == nil {
 		dst = keys.appendText(dst, int(l.rootRow[row]))

@@ -215,7 +215,7 @@ func (m *Mapper) clear() {
 	m.clashes.undo()
 }
 
-// Close releases the buffers and everything that only further records would need. The counts stay available.
+// Close releases the buffers and all other memory that m would need for further records. The counts stay available.
 func (m *Mapper) Close() {
 	m.tables.root.discard()
 	m.own.free()

@@ -219,8 +219,8 @@ func BenchmarkInboxAppend(b *testing.B) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
 }
 
-// The owner of the database forges the secret of an entry: first with a copy of another entry's secret, and then with an
-// encrypted text that names no entry. The store must refuse both. // Invariant 10
+// The owner of the database forges the secret of an entry: first with a copy of another entry's secret, and then with
+// an encrypted text that names no entry. The store must refuse both. // Invariant 10
 func TestSecretsAreBound(t *testing.T) {
 	server := pgtest.Start(t)
 	o := Options{URL: in(t, server.URL()), Keys: key(t)}

@@ -16,9 +16,9 @@ func lockRuns(ctx context.Context, tx pgx.Tx, pipeline string) error {
 	return err
 }
 
-// heldSlots is the condition that the run of a slot has begun and has not ended. If the run was interrupted, its slot
-// is waiting, and some process will continue the run. But while the pipeline is paused, no process continues it. Then
-// the slot counts only as long as workers have units of the run.
+// heldSlots is the condition that the run of a slot has begun and has not ended. An interrupted run, whose slot is
+// waiting, has not ended, because some process will continue it. While the pipeline is paused, no process continues an
+// interrupted run. Then the condition is true only as long as workers have units of the run.
 const heldSlots = `(state = 'running' OR state = 'waiting' AND attempts > 0 AND (
 	NOT EXISTS (SELECT FROM pipelines WHERE name = slots.pipeline AND paused IS NOT NULL)
 	OR EXISTS (SELECT FROM units WHERE units.pipeline = slots.pipeline AND units.run = slots.run AND units.` + activeUnits + `)))`

@@ -64,7 +64,7 @@ func (l unitStore) AddUnits(ctx context.Context, units []state.Unit) (added []st
 		if added, err = pgx.CollectRows(rows, unitOf); err != nil {
 			return err
 		}
-		if len(added) < len(units) { // cannot happen, because refuseUnits has checked this
+		if len(added) < len(units) { // cannot happen, because refuseUnits has found no active units of other runs
 			return fmt.Errorf("%d of %d units: %w", len(added), len(units), state.ErrUnderWay) // Invariant 14
 		}
 		slices.Sort(pipelines)
@@ -211,7 +211,7 @@ func (l unitStore) EndAttempts(ctx context.Context, units []state.Unit) error {
 		return err
 	})
 	if err == nil && len(settled) < len(units) {
-		err = fmt.Errorf("end attempts at units: %d of %d: %w", len(units)-len(settled), len(units), state.ErrTaken)
+		err = fmt.Errorf("end attempts at units: for %d of %d units: the unit %w", len(units)-len(settled), len(units), state.ErrTaken)
 	}
 	return err
 }

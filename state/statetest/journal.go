@@ -57,7 +57,7 @@ func journalSlots(t *testing.T, _ Rig, open func() state.Store) {
 	require.True(t, all[0].Started.IsZero())
 	left, err := j.OpenSlots(ctx, "nightly")
 	require.NoError(t, err)
-	require.Len(t, left, 1, "the slot that the previous process left open")
+	require.Len(t, left, 1, "the previous process has left one slot open")
 	seen, err = j.Seen(ctx, "nightly", "@hourly", day(9))
 	require.NoError(t, err)
 	require.Equal(t, day(4), seen, "Seen must return the time up to which slots are recorded, although later slots were missed")
