@@ -115,8 +115,8 @@ func Source(ctx context.Context, o *open.Opener, c *config.Config, p config.Pipe
 	return findings
 }
 
-// checkSignIns checks the stored sign-ins of a source. It also returns the set of surfaces whose credential does not
-// work, because a test request to these surfaces would fail.
+// checkSignIns checks the stored sign-ins of a source. It also returns the surfaces whose credential does not work, so
+// that the caller sends no test request to them.
 func checkSignIns(ctx context.Context, o *open.Opener, c *config.Config, source string) (all []Finding, broken map[schemas.Surface]bool) {
 	broken = map[schemas.Surface]bool{}
 	some, err := o.SignIns(c, source)
@@ -145,10 +145,10 @@ func checkSignIns(ctx context.Context, o *open.Opener, c *config.Config, source 
 	return all, broken
 }
 
-// simplest() returns the stream for a test request to a surface: normally the cheapest stream of the catalogue. If the
-// user has set the path of every stream that the pipeline reads from the surface, the server may lack the catalogue's
-// paths. Then simplest returns the cheapest stream of the pipeline, and its second result is true. The last result is
-// false if there is no such stream.
+// simplest() chooses the stream for a test request to a surface: normally the cheapest stream of the catalogue. But the
+// server may lack the catalogue's paths if the user has set the path of every stream that the pipeline reads from the
+// surface. In this case, simplest() chooses the cheapest of these streams, and the result `own` is true. The result
+// `ok` is false if no stream is suitable.
 func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s config.Stream, own, ok bool) {
 	all := c.Streams
 	carried, err := c.Select(p, nil)
@@ -213,12 +213,12 @@ func probeStream(ctx context.Context, o *open.Opener, c *config.Config, p config
 	return detail, nil
 }
 
-// Destination opens a destination and checks that it can be written. It also reports a stream that has reached its
-// column limit if members of its records have no column.
+// Destination opens a destination and checks that it can be written. It also reports each stream with members of
+// records that have no column because the stream has reached its column limit.
 func Destination(ctx context.Context, o *open.Opener, c *config.Config, d config.Destination) []Finding {
 	part := "destination " + d.Name
 	if d.PerSource() && len(c.Sources) > 0 {
-		d = d.For(c.Sources[0].Name) // each source has its own part; all parts are alike, so only the first is checked
+		d = d.For(c.Sources[0].Name) // each source has its own part of the destination; all parts are alike, so only the first part is checked
 	}
 	p, err := o.Kind(c, d)
 	if err == nil && p.Check != nil {
@@ -295,8 +295,8 @@ func checkTables(ctx context.Context, c *config.Config, d config.Destination, de
 	return nil
 }
 
-// surfaceRemedy returns the hint for a surface whose test request failed. If the response cannot be parsed,
-// base_url is not the address of the platform.
+// surfaceRemedy returns the hint for a surface whose test request failed. If the response cannot be parsed, the hint
+// says that base_url is not the address of the platform.
 func surfaceRemedy(err error, stream string) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok && e.Class == wire.Malformed {
 		return hintBase
@@ -304,8 +304,8 @@ func surfaceRemedy(err error, stream string) string {
 	return render.Remedy(err, stream)
 }
 
-// checkOverflow returns a finding for each stream that has reached its column limit in d, if members of its records
-// have no column there.
+// checkOverflow returns a finding for each stream with members of records that have no column in d, because the stream
+// has reached its column limit there.
 func checkOverflow(ctx context.Context, o *open.Opener, c *config.Config, d config.Destination, dest load.Destination) []Finding {
 	since, err := history.Overflows(ctx, dest)
 	var all []Finding

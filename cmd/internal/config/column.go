@@ -77,7 +77,7 @@ func (s *Stream) readColumn(e entry) {
 		s.Columns = append(s.Columns, ColumnMask{At: e.at, Column: e.key, Mask: m})
 	}
 	if m.Textual() && typed != (Pos{}) {
-		e.fault(typed, "%s: mask %s always produces text; remove type", e.what, m.Action)
+		e.fault(typed, "%s: mask %s always produces text; remove `type`", e.what, m.Action)
 	}
 }
 

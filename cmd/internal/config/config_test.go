@@ -265,7 +265,7 @@ func TestParseFaults(t *testing.T) {
 			`7:47: pipeline nightly mask would drop id, the key of crm.leads; a key allows only hmac, hash or keep`},
 		{"key rounded", minimal + "streams: {crm.leads: {key: [a, b], columns: {b: round}}}\n", `8:46: stream crm.leads columns would mask (round) b, the key of crm.leads`},
 		{"key inside a dropped object", minimal + "streams: {crm.leads: {key: a__b, columns: {a: drop}}}\n", `8:44: stream crm.leads columns would drop a__b, the key of crm.leads`},
-		{"key that is a credential", minimal + "streams: {crm.leads: {key: token}}\n", `8:11: stream crm.leads never loads credentials, such as token, the key of crm.leads`},
+		{"key that is a credential", minimal + "streams: {crm.leads: {key: token}}\n", `8:11: stream crm.leads never loads credentials, so it would drop token, the key of crm.leads`},
 		{"changes", with("to: warehouse", `to: warehouse, changes: maybe`), `7:49: pipeline nightly changes "maybe" is unknown; want true or false`},
 		{"two pipelines, one table", minimal + "  hourly: {from: main, to: warehouse, streams: crm.leads}\n", "8:28: pipelines nightly and hourly would both write crm_leads into warehouse"},
 
@@ -295,7 +295,7 @@ func TestParseFaults(t *testing.T) {
 		{"column type", minimal + "streams: {crm.leads: {columns: {x: float}}}\n", `8:36: stream crm.leads columns x: "float" is neither a type nor a mask; want bool, int64`},
 		{"column path", minimal + "streams: {crm.leads: {columns: {E-Mail: drop}}}\n", `8:33: stream crm.leads columns E-Mail: not a valid column path`},
 		{"column mapping", minimal + "streams: {crm.leads: {columns: {x: {typ: text}}}}\n", `8:37: unknown key "typ" in stream crm.leads columns x; did you mean "type"?`},
-		{"column mask and type", minimal + "streams: {crm.leads: {columns: {x: {mask: hash, type: date}}}}\n", `8:55: stream crm.leads columns x: mask hash always produces text; remove type`},
+		{"column mask and type", minimal + "streams: {crm.leads: {columns: {x: {mask: hash, type: date}}}}\n", "8:55: stream crm.leads columns x: mask hash always produces text; remove `type`"},
 		{"column parameter without a mask", minimal + "streams: {crm.leads: {columns: {x: {keep: 3}}}}\n", `8:36: stream crm.leads columns x has no mask`},
 		{"rename to an invalid name", minimal + "streams: {crm.leads: {columns: {x: {rename: My Name}}}}\n", `8:45: stream crm.leads columns x rename "My Name": want lower-case letters`},
 		{"rename to penstock's own", minimal + "streams: {crm.leads: {columns: {x: {rename: _penstock_run}}}}\n", `not a name that penstock uses itself`},

@@ -19,7 +19,7 @@ import (
 const SchemaURL = "https://raw.githubusercontent.com/penstock-data/penstock/main/cmd/penstock/pipelines.schema.json"
 
 // Describe returns the JSON Schema of configurations, for editors. It finds the keys and the kinds of their values by
-// experiment: it reads small test files as configurations, and observes what is expected at each place. The
+// experiment: it reads small test files as configurations, and observes what the parser expects at each place. The
 // descriptions of the keys are in keys.yaml.
 func Describe() ([]byte, error) {
 	d, err := newDescriber()
@@ -57,8 +57,8 @@ type jsonSchema struct {
 
 type describer struct {
 	config *Config
-	words  map[string]string // the entries of keys.yaml: descriptions by the last keys of a path
-	used   map[string]bool   // the keys of words that were used
+	words  map[string]string // the entries of keys.yaml: from the last keys of a path to the description
+	used   map[string]bool   // the entries of keys.yaml that have been used
 	mute   []string          // paths of keys without a description
 	above  [][]string        // the keys of the enclosing mappings
 }
@@ -176,7 +176,7 @@ func (d *describer) properties(m *jsonSchema, p place, keys []string) error {
 }
 
 // reference allows any text that contains {, such as ${…} or {field}. Only the parser of configurations can check the
-// value that replaces it.
+// value that replaces such a reference.
 func reference() *jsonSchema { return &jsonSchema{Type: "string", Pattern: `\{`} }
 
 // enum returns the words as values of a JSON Schema. For the words "true" and "false", it also adds the booleans,
@@ -238,8 +238,7 @@ func (p place) node(root ast.Node) (ast.Node, error) {
 	return root, nil
 }
 
-// look reads a file as a configuration, and returns what is expected at the place p. The file has only the given value,
-// at this place.
+// look parses a file that has only the given value, at the place p. It returns what the parser expects at this place.
 func look(c *Config, in Input, p place, value string) (sighting, error) {
 	var all sighting
 	r := &reader{Input: in}

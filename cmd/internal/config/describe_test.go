@@ -201,8 +201,8 @@ func schemaOf(t *testing.T, v any) *jsonSchema {
 	return s
 }
 
-// In a template, the JSON Schema must also accept a field such as {plan} where other files may have only fixed words.
-// It must still refuse unknown keys.
+// In a template, the JSON Schema must also accept a field such as {plan} in places where other files may have only
+// fixed words. It must still refuse unknown keys.
 func TestListedSourcesAreValid(t *testing.T) {
 	t.Parallel()
 	valid := validator(t)

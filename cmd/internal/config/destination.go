@@ -22,8 +22,8 @@ type Destination struct {
 	Mode    fs.FileMode // mode of created files; 0: the umask decides, but other users can never write
 	Files   string      // folder for downloaded files, such as PDFs; "": the default of the scheme
 
-	// Together is the number of destinations on this destination's server that one pipeline writes to, including this
-	// destination. If several pipelines write to it, Together is the largest of their numbers.
+	// A pipeline may write to several destinations on the same server. Together is the number of these destinations,
+	// including this one. If several pipelines write to this destination, Together is the largest number.
 	Together int
 
 	AccessKey, SecretKey wire.Secret // credentials of an object store; "": the client library of the cloud finds them

@@ -3,7 +3,7 @@ package config
 import "strings"
 
 // expand replaces ${NAME}, ${env:NAME}, ${file:PATH} and ${cmd:PROGRAM ARGUMENTS} by their values. `$${` becomes `${`.
-// If a value contains ${…}, this is not expanded again.
+// If the value itself contains a ${…}, that text is not expanded.
 func (v value) expand(raw string) (string, bool) {
 	var b strings.Builder
 	ok := true

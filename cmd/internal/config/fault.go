@@ -67,8 +67,8 @@ func (fs Faults) sorted() Faults {
 	return fs
 }
 
-// posOf returns the position of a value. For a block mapping, the parser reports the position of the first colon. So
-// posOf returns the position of the first key instead.
+// posOf returns the position of a value. For a block mapping, the parser reports the position of the first colon, but
+// posOf returns the position of the first key.
 func posOf(n ast.Node) Pos {
 	switch m := n.(type) {
 	case *ast.MappingNode:

@@ -72,7 +72,7 @@ func (a *Auth) setHeader(v value, header, scheme *scalar) {
 		return
 	}
 	if a.Login != nil || a.OAuth != nil {
-		v.fault(a.At, "%s: header and scheme are only for a token or key", v.what)
+		v.fault(a.At, "%s: `header` and `scheme` are only for a token or key", v.what)
 		return
 	}
 	a.Header = "Authorization"
@@ -87,7 +87,7 @@ func (a *Auth) setHeader(v value, header, scheme *scalar) {
 	}
 }
 
-// checkHeaders reports a header that would replace the header with the credential.
+// checkHeaders reports an error if one of the headers has the name of the header in which the credential is sent.
 func checkHeaders(v value, headers map[string]wire.Secret, a Auth) {
 	if _, both := headers[a.Header]; both {
 		v.fault(v.pos(), "%s: header %s is already used for the credential", v.what, a.Header)

@@ -75,7 +75,7 @@ func TestHeaderFaults(t *testing.T) {
 		{`{X-Tenant: "42"}`, `[X-Tenant]`, "7:16: "},
 		{`header: x-api-key`, `header: Content-Length`, `6:54: source main app auth header "Content-Length" cannot be set: it follows from the body`},
 		{`header: x-api-key`, `scheme: a b`, `6:54: source main app auth scheme "a b": want one word, or "" for none`},
-		{`{token: "${PENSTOCK_APP_TOKEN}", header: x-api-key}`, `{login: {email: a@b.example, password: p}, scheme: Token}`, "6:13: source main app auth: header and scheme are only for a token or key"},
+		{`{token: "${PENSTOCK_APP_TOKEN}", header: x-api-key}`, `{login: {email: a@b.example, password: p}, scheme: Token}`, "6:13: source main app auth: `header` and `scheme` are only for a token or key"},
 		{`{X-Region: eu}`, `{Authorization: x}`, "13:113: stream own.away headers: Authorization cannot be set: it is a credential; put it under auth"},
 	} {
 		text := strings.Replace(withHeaders, tt.old, tt.new, 1)

@@ -11,8 +11,8 @@ import (
 )
 
 // Listing is `sources: {from: …}`. It describes a list of further sources: a file, the result of a query, or the output
-// of a command. The template is filled in with each row of the list, which gives one source. Exactly one of File, Query
-// and Command is set.
+// of a command. Each row of the list becomes one source: its fields are filled into the template. Exactly one of File,
+// Query and Command is set.
 type Listing struct {
 	At          Pos
 	File        string      // path of a .csv, .yaml or .json file
@@ -115,8 +115,8 @@ func (l *Listing) readOf(v value, destinations []Destination) {
 	}
 }
 
-// read makes a source from each row of the list. The argument before has the sources of the file itself: a row must not
-// repeat one of their names.
+// read makes a source from each row of the list. The argument `before` has the sources that the file itself contains. A
+// row must not repeat one of their names.
 func (l *Listing) read(template value, before []Source) []Source {
 	r := template.r
 	if r.Rows == nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A ${…} in a value of a row is not expanded. A ${…} that consists of a value and the text around it is not expanded
-// either.
+// A ${…} in a value of a row is not expanded. If a value becomes a ${…} only together with the text around it in the
+// template, it is not expanded either.
 func TestTemplateExpandsNoRow(t *testing.T) {
 	in := input()
 	in.Env = func(name string) (string, bool) { return "env-" + name, true }

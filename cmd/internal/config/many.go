@@ -106,7 +106,8 @@ func (c *Config) Pick(p Pipeline, selection []string) ([]Ref, error) {
 	return chosenSources(names, refs), nil
 }
 
-// countTogether sets Together of each destination. URLs that differ only in their options count as the same server.
+// countTogether sets the field Together of each destination. URLs that differ only in their options count as the same
+// server.
 func (c *Config) countTogether() {
 	server := func(d Destination) string {
 		at, _, _ := strings.Cut(d.URL.Reveal(), "?")

@@ -175,7 +175,7 @@ func (c *Config) blame(p Pipeline, s Stream, key string) (Pos, string) {
 			return m.At, what + "would " + verb(m.Mask)
 		}
 	}
-	return s.At, "stream " + s.Name + " never loads credentials, such as"
+	return s.At, "stream " + s.Name + " never loads credentials, so it would drop"
 }
 
 func verb(m schemas.Mask) string {

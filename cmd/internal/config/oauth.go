@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/extract/wire"
 )
 
-// OAuth configures a sign-in by OAuth 2.0, which a person makes with `penstock login`.
+// OAuth configures a sign-in by OAuth 2.0. A person signs in with `penstock login`.
 type OAuth struct {
 	ClientID     string
 	ClientSecret wire.Secret // "" for a public client

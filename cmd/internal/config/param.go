@@ -7,9 +7,9 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// params returns the parameters of a stream. They are those of the catalogue, with the changes and additions of the
-// file. The file has either a mapping {name: value} or {name: {in, from, value}}, or a list of {name, in, from, value},
-// as in the catalogue.
+// params returns the parameters of a stream. The result has the parameters of the catalogue, with the changes and
+// additions of the file. The file has either a mapping {name: value} or {name: {in, from, value}}, or a list of {name,
+// in, from, value}, as in the catalogue.
 func params(v value, s *Stream) []schemas.Param {
 	all := slices.Clone(s.Params)
 	if !v.given() {
@@ -74,7 +74,7 @@ func param(v value, p schemas.Param) (schemas.Param, bool) {
 	return p, ok && p.Name != ""
 }
 
-// defaultIn returns where a parameter is sent if the file does not set this.
+// defaultIn returns the part of a request in which a parameter is sent if the file does not set `in`.
 func defaultIn(name string, s *Stream) string {
 	switch {
 	case strings.Contains(s.Path, "{"+name+"}"):

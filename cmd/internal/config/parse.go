@@ -32,7 +32,7 @@ func Parse(data []byte, in Input) (*Config, error) {
 }
 
 // read reads destinations, sources, streams and pipelines in this order, whatever their order in the file is. The
-// reason is that each of them may refer to those before it.
+// reason is that each of these sections may refer to the sections before it.
 func (c *Config) read(root value) {
 	var sources, streams, pipelines, worker value
 	var most limits
@@ -94,7 +94,8 @@ func (r *reader) checkCollisions(c *Config) {
 }
 
 // collides reports tables of the pipeline p that an earlier pipeline also writes. It compares only tables in the
-// destination dest. The argument tables has the table names of each pipeline up to p, so its last entry has those of p.
+// destination dest. The argument `tables` has one entry for each pipeline up to p: the names of its tables. So the last
+// entry has the tables of p.
 func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, dest Ref) {
 	d, _ := c.Destination(dest.Text)
 	mine := tables[len(tables)-1]
@@ -132,14 +133,14 @@ func (r *reader) checkPlaces(c *Config) {
 				}
 			}
 			if p.MultiSource && d.PerSource() && d.Publish != "" && !strings.Contains(d.Publish, ofSource) {
-				r.fault(d.At, "destination %s: each source has its own tables, but publish is the same path for all; put {source} in publish", d.Name)
+				r.fault(d.At, "destination %s: each source has its own tables, but `publish` is the same path for all sources; put {source} in `publish`", d.Name)
 			}
 		}
 	}
 }
 
-// checkWebhooksRead reports a source that receives webhooks if no pipeline reads it. The events of such a source would
-// never be applied, and would fill the inbox that all sources share.
+// checkWebhooksRead reports each source that receives webhooks but is not read by any pipeline. The events of such a
+// source would never be applied, and would fill the inbox that all sources share.
 func (r *reader) checkWebhooksRead(c *Config) {
 	for _, s := range c.Sources {
 		read := func(p Pipeline) bool {

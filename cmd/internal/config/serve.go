@@ -48,7 +48,7 @@ func readServe(v value) Serve {
 }
 
 // checkListen checks the address of the daemon or of a worker. Both addresses use the tokens and the certificate of s.
-// Messages call the address by the text in the argument what, such as "serve listen".
+// The argument `what` is the address's name in messages, such as "serve listen".
 func (s Serve) checkListen(v value, what, listen, preset string) {
 	if strings.HasPrefix(listen, unixPrefix) {
 		switch {

@@ -44,8 +44,8 @@ func (l limits) apply(streams []Stream) []Stream {
 	return streams
 }
 
-// NeedsClient reports whether a stream needs a client of its own. It does if it has its own origin, credential or
-// headers.
+// NeedsClient reports whether a stream needs a client of its own: whether it has an origin, a credential or headers of
+// its own.
 func (s Stream) NeedsClient() bool { return s.Origin != "" || s.Credential.set() || s.Headers != nil }
 
 // ColumnMask is a stream's own mask for one of its columns.

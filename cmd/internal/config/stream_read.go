@@ -99,8 +99,9 @@ func (s *Stream) override(e entry, known bool) {
 	}
 }
 
-// fields returns the keys that may be in a stream's entry and in its `imported` block. The parameter statedBy says
-// which of the two is being read. It is recorded with each fact. If the key `path` is read, *located becomes true.
+// fields returns the keys that may be in a stream's entry and in its `imported` block. The parameter `statedBy` is
+// recorded with each fact: it says whether the entry or the block states the fact. If the key `path` is read, *located
+// becomes true.
 func (s *Stream) fields(statedBy string, located *bool) fields {
 	f := fields{
 		"surface":     choice(&s.Surface, schemas.SurfaceV2, schemas.SurfaceApp),

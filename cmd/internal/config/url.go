@@ -34,7 +34,7 @@ func address(v value) string {
 	return ""
 }
 
-// credentialURL reads a URL to which credentials are sent. The callback check may find further errors in the URL.
+// credentialURL reads a URL to which credentials are sent. The function `check` may find further errors in the URL.
 func credentialURL(v value, check func(*url.URL) string) *url.URL {
 	s, ok := v.url()
 	if !ok {

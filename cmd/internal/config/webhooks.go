@@ -52,11 +52,11 @@ func readWebhooks(v value) *Webhooks {
 		"public_url": text(&w.PublicURL),
 	})
 	if one.given() && several.given() {
-		v.fault(several.pos(), "%s has secret and secrets; keep one", v.what)
+		v.fault(several.pos(), "%s has both `secret` and `secrets`; keep one", v.what)
 		several = value{}
 	}
 	if scheme.given() && schemes.given() {
-		v.fault(schemes.pos(), "%s has scheme and schemes; keep one", v.what)
+		v.fault(schemes.pos(), "%s has both `scheme` and `schemes`; keep one", v.what)
 		schemes = value{}
 	}
 	if scheme.given() {
@@ -82,9 +82,9 @@ func (w *Webhooks) readHints(v, unverified, refresh value) {
 	}
 	switch {
 	case hint && len(w.Refresh) == 0:
-		v.fault(unverified.pos(), "%s unverified: hint needs the streams that may be read again: refresh: [v2.contacts]", v.what)
+		v.fault(unverified.pos(), "%s: `unverified: hint` needs the streams that may be read again, such as refresh: [v2.contacts]", v.what)
 	case !hint && refresh.given():
-		v.fault(refresh.pos(), "%s refresh has no effect without unverified: hint", v.what)
+		v.fault(refresh.pos(), "%s: `refresh` has no effect without `unverified: hint`", v.what)
 	}
 }
 
