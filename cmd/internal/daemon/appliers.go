@@ -15,7 +15,7 @@ type appliers []*execute.Applier
 
 // apply applies the events that are ready, source by source. If it fails for a source, the events of the other sources
 // are still applied. An event may request a run that reads streams again. If the run for an earlier request could not
-// begin, the argument refused lists the streams of that request: see [serve.Pipeline].
+// begin, the argument `refused` lists the streams of that request: see [serve.Pipeline].
 func (as appliers) apply(ctx context.Context, refused []string) (all serve.Deltas, err error) {
 	var errs []error
 	for _, x := range as {

@@ -57,8 +57,8 @@ func TestCertificateFiles(t *testing.T) {
 	writeCertificate(t, f.cert, f.key, "new.example.org", time.Now().Add(time.Hour))
 	require.Equal(t, "new.example.org", name())
 
-	// The files are unusable. The log says why only once. But each check reads them again, even if their times and
-	// sizes are unchanged, because their mode may have changed.
+	// The files are unusable. The log gives the reason only once. But each check reads the files again, even if their
+	// times and sizes are unchanged, because their mode may have changed.
 	var log bytes.Buffer
 	f.log = slog.New(slog.NewTextHandler(&log, nil))
 	writeCertificate(t, f.cert, f.key, "late.example.org", time.Now().Add(time.Hour))

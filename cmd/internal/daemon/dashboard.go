@@ -75,7 +75,7 @@ func (d *Dashboard) Configure(c *config.Config) {
 	define(d.guard, c, d.closed)
 }
 
-// define passes the tokens of a configuration to a guard. The last argument says whether the process started with
+// define passes the tokens of a configuration to a guard. The argument `closed` is true if the process started with
 // tokens.
 func define(guard *access.Guard, c *config.Config, closed bool) {
 	if len(c.Serve.Tokens) == 0 && closed {

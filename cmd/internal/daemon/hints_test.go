@@ -9,7 +9,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// The result also has the ancestors of a stream, and each parent comes before its child.
+// The result of ReadOnHint also has the ancestors of a stream, and each parent comes before its child.
 func TestHintedStreamsComeWithTheirParents(t *testing.T) {
 	stream := func(name, parent string) config.Stream {
 		return config.Stream{Stream: schemas.Stream{Name: name, Parent: parent}}

@@ -21,8 +21,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
-// Listen opens an address of the configuration, with connection limits and TLS. The parameter key is the section of the
-// configuration that has the address, such as serve.
+// Listen opens an address of the configuration, with connection limits and TLS. The parameter `key` names the section
+// of the configuration that has the address, such as "serve".
 func Listen(c *config.Config, key, address string, log *slog.Logger) (net.Listener, error) {
 	var files *certificateFiles
 	if t := c.Serve.TLS; t != nil {

@@ -33,7 +33,7 @@ func CheckWebhooks(ctx context.Context, o *open.Opener, c *config.Config, source
 	keys, live := keyTerms(w.Keys, now)
 	switch {
 	case live == 0:
-		return []check.Finding{check.Failed(ctx, part, failure.Usage("add the secret that the platform signs with now", "every secret has expired: %s", keys), "")}
+		return []check.Finding{check.Failed(ctx, part, failure.Usage("add the secret with which the platform signs its deliveries", "every secret has expired: %s", keys), "")}
 	case len(w.Schemes) > 0:
 		return []check.Finding{{Part: part, OK: true, Detail: fmt.Sprintf("scheme %s in %s; %s; %s", w.Schemes[0].Name, w.Schemes[0].Header, keys, w.Schemes[0].Replays())}}
 	case pins[source] != nil:

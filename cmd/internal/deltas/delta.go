@@ -26,7 +26,7 @@ type delta struct {
 	described []*entity                   // records that are not requested: the values in their events are written to the rows
 	overlays  map[string]*overlay.Overlay // overlays of the running pass, by destination; nil if no pass is running
 	answers   map[*entity][]byte
-	reread    []string // parents that the next run must request again; each is a JSON array of the values in the parent's tuple
+	reread    []string // parents that the next run must request again; each parent is a JSON array of the values in its tuple
 	through   int64
 	refresh   int64
 }
@@ -51,8 +51,8 @@ func (m *mapped) release() {
 	batch.ReleaseTables(m.batches)
 }
 
-// stamp returns the run id for the rows of this commit. It is greater than the ids of all earlier passes. So if one of
-// these passes is resumed, it treats the rows as rows that it has already read. // Invariants 8, 12
+// stamp returns the run id for the rows of this commit. The id is greater than the ids of all earlier passes. So a
+// resumed pass treats these rows like rows that it has read itself. // Invariants 8, 12
 func (x *delta) stamp(positions []*destinationPosition) string {
 	if x.overlays != nil {
 		return overlay.Stamp(x.overlays)

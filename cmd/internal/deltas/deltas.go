@@ -34,8 +34,8 @@ type Refetcher interface {
 // last event. A record that no longer exists gets a tombstone. In two cases the stream must be read again instead (see
 // [Report].Refresh): its records have no addresses, or their addresses return other content than the list.
 //
-// The Locks in the Config must be those that the runs of the pipeline in this process use. Only one goroutine at a time
-// may use a Deltas. A changed configuration needs a new Deltas.
+// The field Locks of the Config must have the locks that the pipeline's runs in this process use. Only one goroutine at
+// a time may use a Deltas. A changed configuration needs a new Deltas.
 type Deltas struct {
 	conf   pipeline.Config
 	mu     sync.Mutex // guards fields that operations of several destinations change at the same time

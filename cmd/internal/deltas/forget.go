@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 )
 
-// tight reports whether the queues have no space for another chunk of events. The limit is lower while dropped events
+// tight reports whether the queues are too full for another chunk of events. The limit is lower while dropped events
 // are read again: otherwise they could fill the queue of one stream, and that whole stream would have to be read.
 func (d *Deltas) tight() bool {
 	room, longest := d.pace.entities, 0

@@ -32,7 +32,7 @@ func (d *Deltas) keep(ctx context.Context) {
 	}
 	now := d.now()
 	if since := now.Sub(d.kept); since >= 0 && since < d.pace.quiet {
-		return // the variable since is negative if the clock was set back
+		return // the duration `since` is negative if the clock was set back
 	}
 	d.kept = now
 	counts := map[string]int{}

@@ -11,16 +11,16 @@ type applyRate struct {
 	patience time.Duration   // maximum time for an operation of a destination
 	rest     time.Duration   // wait after a failure that concerns more than one record; doubled after each further failure
 	refresh  time.Duration   // minimum time between two whole readings of a stream because of events
-	trust    time.Duration   // how long stored conventions, and the test of an endpoint for single records, are used before they are renewed
+	trust    time.Duration   // how long stored conventions, and the result of the test of an endpoint for single records, are used before they are renewed
 
 	chunk     int // number of events per read of the inbox, and per write to the table of events
 	slice     int // maximum number of records in one commit
 	entities  int // maximum number of waiting records, over all streams // Invariant 6
-	listAbove int // if more records of a stream wait than this, its list is read instead of each record
+	listAbove int // maximum number of waiting records of a stream that are requested one by one; if more records wait, the list is read
 }
 
-// defaultPace is the pace of a run and of serve. After a change, a source may return the old record for some seconds,
-// so a record that disagrees with its event is requested again 3 and 12 seconds later.
+// defaultPace is the pace of a run and of `penstock serve`. After a change, a source may return the old record for some
+// seconds, so a record that disagrees with its event is requested again 3 and 12 seconds later.
 var defaultPace = applyRate{
 	quiet: 2 * time.Second, late: 10 * time.Second, again: []time.Duration{3 * time.Second, 12 * time.Second},
 	busy: time.Second, lockWait: 5 * time.Second, patience: 5 * time.Minute, rest: 5 * time.Second, refresh: time.Minute, trust: 15 * time.Minute,

@@ -34,7 +34,7 @@ type storm struct {
 	late       []state.Event
 	asked      int
 	duringPass int
-	seen       map[int]int // latest version seen in the table, by id; the constant gone for a tombstone
+	seen       map[int]int // latest version seen in the table, by id; the constant `gone` for a tombstone
 	quiet      bool
 	kill       bool
 }

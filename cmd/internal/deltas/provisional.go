@@ -28,7 +28,7 @@ const provisionalRows = 200_000
 type provisional struct {
 	x      *delta
 	table  schemas.Table
-	rowOf  map[string]int // row number in the field values, by key as rowhash.Text formats it
+	rowOf  map[string]int // from the key, as rowhash.Text formats it, to the row number in the field `values`
 	values arrow.RecordBatch
 }
 

@@ -18,7 +18,7 @@ type queue struct {
 	stream     schemas.Stream
 	detail     schemas.Stream // stream that returns a single record
 	canRequest bool
-	beside     *queue // queue of detail's own table; nil if it has none
+	beside     *queue // queue for the table of the stream in `detail`; nil if the stream has no table
 
 	likeness *records.RecordForm // the form in which the list returns records; nil: unknown
 	unlike   string
@@ -52,7 +52,7 @@ type entity struct {
 	data        []byte    // the record in the last event; nil if it is too large or events disagree
 	tries       int       // number of requests so far
 	due         time.Time // when to request it again; zero if it is not due
-	stored      bool      // a destination stores that the record must be requested again; then the field received has the time when the record was queued
+	stored      bool      // a destination stores that the record must be requested again; then the field `received` has the time when the record was queued
 }
 
 // maxData is the size in bytes up to which the record of an event is kept.

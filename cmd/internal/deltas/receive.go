@@ -99,8 +99,8 @@ func (d *Deltas) report(rep *Report) {
 	}
 }
 
-// refresh adds the stream to rep.Refresh, after its parents, if it must be read. The intervals between such readings
-// grow.
+// If the stream must be read again, refresh adds it to rep.Refresh, after its parents. The intervals between such
+// readings grow.
 func (d *Deltas) refresh(q *queue, rep *Report) {
 	now, owed := d.now(), int64(0)
 	for _, a := range q.state {
@@ -122,8 +122,8 @@ func (d *Deltas) refresh(q *queue, rep *Report) {
 	}
 }
 
-// Refused reports that the streams could not be read again, although [Report].Refresh requested it, because another run
-// is under way. These attempts do not count, so the intervals do not grow.
+// Refused reports that streams from [Report].Refresh could not be read, because another run is under way. These
+// attempts do not count, so the intervals do not grow.
 func (d *Deltas) Refused(streams []string) {
 	for _, q := range d.queues {
 		if slices.Contains(streams, q.stream.Name) {
