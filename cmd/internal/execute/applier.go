@@ -31,7 +31,7 @@ type Applier struct {
 }
 
 // NewApplier returns an applier for the events of a pipeline's source. When all events up to a number are in every
-// destination, the applier calls applied() with this number. The function may be nil.
+// destination, the applier calls applied() with this number. The function applied may be nil.
 func (x *Executor) NewApplier(c *config.Config, p config.Pipeline, inbox state.Inbox, applied func(ctx context.Context, through int64) error) *Applier {
 	return &Applier{executor: x, conf: c, pipeline: p, inbox: inbox, applied: applied}
 }

@@ -41,7 +41,7 @@ func (x *Executor) skipUnranged(ctx context.Context, r *open.Run, named []string
 		if len(left) > maxLeftOut {
 			names += ", …"
 		}
-		x.Open.Log.Info("streams skipped: they cannot be read by range; without --from they are read whole", "streams", len(left), "named", names)
+		x.Open.Log.Info("streams skipped: they cannot be read by range; a backfill without --from reads them whole", "streams", len(left), "named", names)
 	}
 	return nil
 }

@@ -46,12 +46,12 @@ func (d *delivery) run(ctx context.Context, cancelled <-chan struct{}) (err erro
 		err = d.runSuspects(ctx)
 	}
 	if err != nil && d.slot.Aside() { // otherwise the queue reports the error
-		d.executor.Open.Log.Warn("cannot claim or settle units; other workers take them over", "pipeline", d.queued.Pipeline, "source", d.queued.Source, "error", err)
+		d.executor.Open.Log.Warn("cannot claim units or store their results; other workers take them over", "pipeline", d.queued.Pipeline, "source", d.queued.Source, "error", err)
 	}
 	return err
 }
 
-// runShared makes attempts at units that may run together with other units, and then leaves the gate.
+// runShared makes attempts at units that may run together with other units, and then leaves the exclusiveGate.
 func (d *delivery) runShared(ctx context.Context) error {
 	defer d.gate.leave()
 	return d.attemptAll(ctx, false)
@@ -124,8 +124,8 @@ func (d *delivery) attempt(ctx context.Context, units []state.Unit, settle func(
 const applyEventsEvery = time.Second
 
 // applyEvents applies the webhook events of the source while an attempt is under way, until stop() is called. The
-// attempt has the lease, so serve cannot apply them. The destination records which events were applied. With this
-// record, serve removes the events from the inbox and starts the runs that the events require.
+// attempt has the lease, so serve cannot apply them. The destination stores which events were applied. Therefore
+// `penstock serve` can later remove these events from the inbox, and start the runs that they require.
 func (d *delivery) applyEvents(ctx context.Context) (stop func()) {
 	p, x := d.job.pipeline, d.executor
 	s, ok := d.job.conf.Source(p.From[0].Text)
@@ -139,7 +139,7 @@ func (d *delivery) applyEvents(ctx context.Context) (stop func()) {
 	}
 	events := x.NewApplier(d.job.conf, p, inbox, nil)
 	ctx, cancel := context.WithCancel(ctx)
-	d.guard(ctx, func() error { return events.watch(ctx) }) // so that new passes expect events
+	d.guard(ctx, func() error { return events.watch(ctx) }) // so that new passes let deltas commit between their own commits
 	var applying sync.WaitGroup
 	applying.Go(func() {
 		tick := time.NewTicker(applyEventsEvery)

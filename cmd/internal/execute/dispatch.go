@@ -84,8 +84,8 @@ func (w *Worker) await(ctx context.Context, run string) error {
 	}
 }
 
-// Await waits until every unit of a run has ended, or ctx ends. The process that has begun the run may have ended. If
-// so, only Await ends the units that no worker can execute any more. // Invariant 15
+// Await waits until every unit of a run has ended, or ctx ends. It also ends units that no worker can execute any more,
+// because the process that began the run may be gone. // Invariant 15
 func (w *Worker) Await(ctx context.Context, run string) { _ = w.await(ctx, run) }
 
 // Cancel cancels the units of a run that have not ended, even if ctx has ended.

@@ -37,8 +37,8 @@ func (q *exclusiveGate) leave() {
 	}
 }
 
-// enterAlone admits a unit that must run alone, if no unit runs. Otherwise it returns false. If the unit has waited for
-// gatePatience, enter() admits no more units, so that the gate becomes empty.
+// enterAlone admits a unit that must run alone, if no unit runs. Otherwise it returns false. After the unit has waited
+// for the time gatePatience, enter() admits no more units, so that the gate becomes empty.
 func (q *exclusiveGate) enterAlone() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A unit that must run alone is admitted when no other unit runs. When it has waited for gatePatience, no other unit is
-// admitted.
+// A unit that must run alone is admitted when no other unit runs. After it has waited for the time gatePatience, no
+// other unit is admitted.
 func TestExclusiveGate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q exclusiveGate

@@ -14,7 +14,8 @@ type Load struct {
 	Oldest                  time.Duration // time since the run of the oldest waiting unit began; 0 if none waits
 }
 
-// loadKept is how long a count of the units is used again, because several programs may read the metrics of a process.
+// loadKept is how long a count of the units is used again. Without it, each program that reads the metrics would cause
+// a count.
 const loadKept = 3 * time.Second
 
 // countedLoad is the last count of the units. It is safe for concurrent use.

@@ -34,8 +34,8 @@ const (
 )
 
 // Look requests the first page of each list of r that no run has read yet. For a child stream, it requests the list of
-// the first ancestor. It requests no more lists with a credential if the first ones fail because the server cannot be
-// reached or does not accept the credential. // Invariant 15
+// the first ancestor. If the first requests with a credential fail because the server cannot be reached or does not
+// accept the credential, Look requests no more lists with it. // Invariant 15
 func Look(ctx context.Context, r *open.Run, o *open.Opener, past history.PastRuns) (Sizes, error) {
 	out := Sizes{Lists: map[string]forecast.Size{}}
 	streams := unread(r, past)

@@ -18,9 +18,9 @@ import (
 // maxLost limits the removed sources that are looked up before a run. If there are more, none of them is looked up.
 const maxLost = 20
 
-// warnRenamed warns about a new source with the address of a source that is no longer in the
-// configuration. The source may have been renamed, and its rows would stay under the old name.
-// Addresses that several configured sources share are ignored.
+// warnRenamed warns about a new source with the address of a source that is no longer in the configuration. It may be
+// the same source with another name. Then the rows under the old name would stay in the tables. Addresses that several
+// configured sources share are ignored.
 func (x *Executor) warnRenamed(ctx context.Context, c *config.Config, p config.Pipeline, sources []config.Ref) error {
 	stored, err := ReadSources(ctx, x.Open.State(c), p.Name)
 	if err != nil {
@@ -74,7 +74,8 @@ func addressesOf(s config.Source) (all []string) {
 	return all
 }
 
-// addressesIn returns the addresses in a source's cursors in the pipeline's first destination.
+// addressesIn returns the addresses of a source. It reads them from the source's cursors in the pipeline's first
+// destination.
 func (x *Executor) addressesIn(ctx context.Context, c *config.Config, p config.Pipeline, source string) (all []string, err error) {
 	d, _ := c.Destination(p.To[0].Text)
 	dest, err := x.Open.Part(ctx, c, d, source)

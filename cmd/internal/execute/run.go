@@ -40,7 +40,7 @@ type Result struct {
 }
 
 // Run makes a run in this process. It returns an error if the run could not begin. If one of several sources fails or
-// does not answer, the others are still read, and Result.Sources has its error.
+// does not answer, the others are still read, and Result.Sources has the error of this source.
 func (x *Executor) Run(ctx context.Context, r Run) (res Result, err error) {
 	j := job{conf: r.Conf, pipeline: r.Pipeline, run: r.ID, streams: r.Streams, options: r.Options, show: r.Show, budget: x.budget(r.Conf, r.Pipeline), read: x.load}
 	if !r.Options.DryRun && r.Conf.State.URL == "" { // in a state database, units are for workers
@@ -55,7 +55,7 @@ func (x *Executor) Run(ctx context.Context, r Run) (res Result, err error) {
 	return Result{Report: e.report, ExitCode: e.report.ExitCode()}, e.err
 }
 
-// runMany makes a run over several sources. Its last argument is the job of all sources together.
+// runMany makes a run over several sources. The argument `all` is the job of all sources together.
 func (x *Executor) runMany(ctx context.Context, r Run, all job) (res Result, err error) {
 	if x.Open.Pool == nil {
 		x.Open.Pool = open.NewDestinationPool()

@@ -126,7 +126,7 @@ func (w *Worker) Start(ctx context.Context) (wait func()) {
 	return func() { <-done }
 }
 
-// Pauses before the queue delivers a job again. Only rereadPause has another purpose.
+// Pauses before the queue delivers a job again, except rereadPause.
 const (
 	unknownPause = time.Minute      // the configuration of this process does not have the pipeline
 	busyPause    = 2 * time.Second  // this process has no free slot, or one of its units must run alone
@@ -242,8 +242,8 @@ func (w *Worker) drain(ctx context.Context) error {
 	return nil
 }
 
-// known finds the pipeline of a job, restricted to the job's source. If the configuration lacks one of them, known()
-// reads it again, because the pipeline or source may be new.
+// known finds the pipeline of a job, restricted to the job's source. If the configuration lacks the pipeline or the
+// source, known() reads the configuration again, because they may be new.
 func (w *Worker) known(u queue.Job) (*config.Config, config.Pipeline, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

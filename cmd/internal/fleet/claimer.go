@@ -122,9 +122,9 @@ func (g *heldUnits) held() []int64 {
 	return slices.Sorted(maps.Keys(g.left))
 }
 
-// beat() sends heartbeats until ctx ends. Before the call, the last successful heartbeat was at the given time. If
-// heartbeats fail for too long, beat calls lost(), before the store lets another worker claim the units. beat measures
-// the time with the clock of this process. If the claimer is Alone, failed heartbeats do not end the attempt.
+// beat() sends heartbeats until ctx ends. The argument `last` is the time of the last successful heartbeat before the
+// call. If heartbeats fail for too long, beat calls lost(), before the store lets another worker claim the units. beat
+// measures the time with the clock of this process. If the claimer is Alone, failed heartbeats do not end the attempt.
 // Invariant 13
 func (g *heldUnits) beat(ctx context.Context, last time.Time, lost context.CancelCauseFunc) {
 	life := g.claimer.Life

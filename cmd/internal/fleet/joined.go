@@ -9,9 +9,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Joined returns the report of a run whose units have ended. If the run has several sources, the report
-// contains the sums over them. If units that the run was planned with are missing, the run is not complete, and the
-// report says so. // Invariant 14
+// Joined returns the report of a run whose units have ended. If the run has several sources, the report contains the
+// sums over them. If planned units are missing, the run is not complete, and the report says so. // Invariant 14
 func Joined(run, name string, units []state.Unit) pipeline.Report {
 	r := joinedSources(run, name, units)
 	planned := 0

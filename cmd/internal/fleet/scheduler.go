@@ -94,7 +94,7 @@ func (f *scheduler) beat(t *runningJob) {
 	f.judge(t)
 }
 
-// judge counts once per job whether its source answered. The caller must hold f.mu.
+// judge updates f.share, once per job: it counts whether the job's source answered. The caller must hold f.mu.
 func (f *scheduler) judge(t *runningJob) {
 	if t.judged {
 		return

@@ -32,7 +32,7 @@ type Slot struct {
 const takeLooks = 32
 
 // Acquire returns a slot for a job. It returns nil if no slot becomes free within some seconds, or if ctx ends. If
-// [Pool].Most jobs are under way, Acquire may interrupt one whose source stays silent, so that its slot becomes free.
+// [Pool].Most jobs are under way, Acquire may interrupt a job whose source stays silent, so that its slot becomes free.
 // Then the context that StartWait has returned for this job ends with [ErrPutOff], and the job may start again later.
 func (ps *Slots) Acquire(ctx context.Context) *Slot {
 	look := time.NewTicker(ps.scheduler.look())
@@ -66,9 +66,9 @@ func (ps *Slots) take() (*Slot, <-chan struct{}) {
 	return p, nil
 }
 
-// StartWait starts to measure how long the job waits for its source. A call of end() stops this. The job is in the
-// given round: 0, or a higher round if an earlier attempt at it was put off. In the last round, a job is not put off
-// again. If the job is put off, the returned context ends with [ErrPutOff] as its cause, and end() returns the new
+// StartWait starts to measure how long the job waits for its source. A call of end() ends the measurement. The job is
+// in the given round: 0, or a higher round if an earlier attempt at it was put off. In the last round, a job is not put
+// off again. If the job is put off, the returned context ends with [ErrPutOff] as its cause, and end() returns the new
 // round.
 func (p *Slot) StartWait(ctx context.Context, round int) (limited context.Context, end func() (round int, off bool)) {
 	p.of.mu.Lock()

@@ -136,9 +136,9 @@ const (
 	lockedPauses = 20
 )
 
-// Settle returns the units with their states and reports after an attempt. The parameter r is the report of the
-// attempt. If there was no attempt, err is the reason. If final is true, err comes from the configuration, so that a
-// retry would fail again. Settle passes each text to redact() before the text is stored.
+// Settle returns the units with their states and reports after an attempt. The parameter `r` is the report of the
+// attempt. If there was no attempt, `err` is the reason. If `final` is true, `err` comes from the configuration, so
+// that a retry would fail again. Settle passes each text to redact() before the text is stored.
 func Settle(units []state.Unit, r pipeline.Report, err error, final bool, now time.Time, redact func(string) string) []state.Unit {
 	of := map[string][]pipeline.StreamReport{}
 	for _, s := range r.Streams {

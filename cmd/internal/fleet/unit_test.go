@@ -88,7 +88,7 @@ func TestLeft(t *testing.T) {
 	require.Equal(t, pipeline.StatusPartial, Joined("r", "p", left).Status)
 }
 
-// If workers died while they worked on a unit, the unit's report says so. It no longer says what an earlier attempt
+// If workers died while they worked on a unit, the unit's report says so. It does not repeat what an earlier attempt
 // reported.
 func TestReportOfBroken(t *testing.T) {
 	u := state.Unit{State: state.UnitFailed, Part: "a", Broken: state.MostBroken, Worker: "host/1", Report: []byte(`{"status":"stopped","why":"x"}`)}

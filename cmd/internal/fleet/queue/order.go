@@ -22,8 +22,8 @@ const (
 	laterPriority = 2
 )
 
-// wholeTurn is the number by which each job moves its pipeline ahead. A turn that is half a turn before the jobs that
-// are running has an odd number.
+// wholeTurn is the number by which each job moves its pipeline ahead. Half of it is 1, so a place half a turn before
+// the running jobs has an odd number.
 const wholeTurn = 2
 
 // turnZero is the time of turn 0. Each number is a millisecond, so turns reach the present after 400 billion jobs.

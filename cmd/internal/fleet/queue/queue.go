@@ -33,8 +33,7 @@ const refresh = "refresh"
 // Widths returns, for each queue, how many sources a worker with the given number of slots works on at once.
 func Widths(slots int) map[string]int { return map[string]int{Runs: slots, Deltas: max(1, slots/4)} }
 
-// Job is the units of one source in a run. At any time, at most one job with the same run, pipeline and source has not
-// ended.
+// Job is the units of one source in a run. The queue never has two unended jobs with the same run, pipeline and source.
 type Job struct {
 	Run      string `json:"run"`
 	Pipeline string `json:"pipeline"`

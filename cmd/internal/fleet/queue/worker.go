@@ -145,7 +145,7 @@ func (j *unitJobs) Work(ctx context.Context, job *river.Job[Job]) error {
 	case err == nil && next.IsZero():
 		return nil
 	case next.IsZero(): // this must not count as an attempt, because River discards a job after mostAttempts
-		j.w.Log.Warn("cannot claim or settle units; retrying soon", "pipeline", job.Args.Pipeline, "source", job.Args.Source, "error", err)
+		j.w.Log.Warn("cannot claim units or store their results; retrying soon", "pipeline", job.Args.Pipeline, "source", job.Args.Source, "error", err)
 		return again(job, j.w.Now().Add(errorPause), nil)
 	}
 	return again(job, next, err)

@@ -208,7 +208,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A worker leaves out pipelines that it does not know.
+// A worker leaves out pipelines that are not in its configuration.
 func TestTurnsOfOneSlot(t *testing.T) {
 	b := newBench(t)
 	b.plan("unknown", "schedule", 3)
@@ -252,11 +252,11 @@ func TestRescue(t *testing.T) {
 		return n
 	}
 	require.Eventually(t, func() bool { return count("completed") == 2 }, time.Minute, 20*time.Millisecond)
-	require.Equal(t, 1, count("running"), "the job whose units a living worker holds still runs")
+	require.Equal(t, 1, count("running"), "one job still runs, because a living worker has its units")
 	end()
 }
 
-// Cancelled units stop at once, and their jobs show it.
+// Cancelled units stop at once, and the queue shows their jobs as cancelled.
 func TestCancel(t *testing.T) {
 	cancelUnits(t, newBench(t))
 }

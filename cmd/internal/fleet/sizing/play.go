@@ -166,7 +166,7 @@ func (p *simulation) leasesNow() (n float64) {
 	return n
 }
 
-// step advances the time to the end of the next unit, but by at least a hundredth of the mean remaining time of the
+// step advances the time until the next unit ends, but by at least a hundredth of the mean remaining time of the
 // units. So units that end at almost the same time need only one step.
 func (p *simulation) step() {
 	soonest, mean := math.Inf(1), 0.0

@@ -31,7 +31,7 @@ type UnitWork struct {
 type Workspaces struct {
 	Count   int
 	Parts   []UnitWork    // the parts of a workspace of mean size
-	Skew    float64       // sigma of the log-normal distribution of their sizes; 0: all equal
+	Skew    float64       // sigma of the log-normal distribution of the workspaces' sizes; 0: all equal
 	Rate    float64       // requests a second that each workspace's key allows
 	Latency time.Duration // time until an answer
 }
