@@ -9,7 +9,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Incomplete has the newest run that did not complete a stream, and the stream's status and reason in that run.
+// Incomplete describes the newest run in which a stream did not become complete: its id, and the stream's status and
+// reason in it.
 type Incomplete struct{ Run, Status, Reason string }
 
 // IncompleteStreams returns the streams that some run did not complete. A later run may have completed them.

@@ -124,7 +124,7 @@ func (o Overflow) String() string {
 	if o.Fields > len(o.Names) {
 		names += ", …"
 	}
-	return fmt.Sprintf("%s%s of %s have no column; they have been in %s of %s since %s: %s", atLeast, render.Plural(o.Fields, "member"),
+	return fmt.Sprintf("%s%s of %s have no column; they have been stored in %s of %s since %s: %s", atLeast, render.Plural(o.Fields, "member"),
 		render.Plural(int(o.Records), "record"), schemas.ColRest, o.Destination, o.Since.Local().Format(time.DateTime), names)
 }
 

@@ -64,7 +64,7 @@ func addWitnesses(h *forecast.History, text string) {
 	}
 }
 
-// readProbes sets how many requests the probes of a stream took, if the stream was probed in its newest run.
+// readProbes adds to `past` how many requests the probes of a stream took, if the stream was probed in its newest run.
 func (past *PastRuns) readProbes(ctx context.Context, d load.Destination, name string, newest map[string]string) error {
 	known, err := pipeline.Recall(ctx, d, name)
 	for stream, m := range known {

@@ -29,8 +29,8 @@ func RunPeriods(ctx context.Context, d load.Destination) (map[string]Period, err
 	return spans, err
 }
 
-// CheckKept returns an error if some of the row changes that a run's pipeline has logged since the given time were
-// removed from the log; see [load.Trimmer].
+// CheckKept returns an error if the log of row changes does not go back to the given time for the pipeline of a run.
+// The reason is that [load.Trimmer] removes old changes.
 func CheckKept(ctx context.Context, d load.Destination, run string, since time.Time) error {
 	pipeline, removed := "", map[string]time.Time{} // by pipeline: changes before this time were removed
 	err := Scan(ctx, d, load.Runs, func(r Row) error {
@@ -129,7 +129,7 @@ func (l RowLog) Net(keyless bool) []NetChange {
 	return out
 }
 
-// netOfKey returns the net change of one key. ok is false if the changes cancel each other out.
+// netOfKey returns the net change of one key. The result `ok` is false if the changes cancel each other out.
 func netOfKey(changes []RowChange) (e NetChange, ok bool) {
 	first, last := changes[0], changes[len(changes)-1]
 	was := first.action == "update" || first.action == "delete"

@@ -80,7 +80,7 @@ func Project(ctx context.Context, d load.Destination, t schemas.Table, columns [
 	return out, err
 }
 
-// RunOf returns the run of a pass. The first pass over a stream has the name of its run. The second pass has #2
+// RunOf returns the run of a pass. In a run, the first pass over a stream has the run's name. The second pass has #2
 // after that name: co6bjmfsd81u#2.
 func RunOf(pass string) string {
 	run, _, _ := strings.Cut(pass, "#")

@@ -59,8 +59,8 @@ const maxUnwrap = 3
 // that exists:
 //
 //  1. the only array with the name of the resource, or with a usual name of lists, such as data;
-//  2. the only array that may have objects. Then sure is false if s also has members that are not metadata;
-//  3. the first of several arrays. Then sure is false;
+//  2. the only array that may have objects. Then `sure` is false if s also has members that are not metadata;
+//  3. the first of several arrays. Then `sure` is false;
 //  4. if s has no array, the array in a member such as data, at most maxUnwrap levels deep.
 func list(s *Shape, pointerSoFar, resource string, depth int) (pointer string, record *Shape, sure bool) {
 	var found []Member
@@ -114,8 +114,8 @@ func one(s *Shape) (pointer string, record *Shape) {
 
 func escaped(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
 
-// key returns the column that identifies records: id, or else the column with the name in the argument detail. This
-// name is the placeholder in the path of a single record, such as number in /invoices/{number}.
+// key returns the column that identifies records: `id`, or else the column whose name is in the argument `detail`. This
+// name is the placeholder in the path of a single record, such as {number} in /invoices/{number}.
 func key(record *Shape, detail string) []string {
 	if record == nil {
 		return nil
@@ -134,8 +134,8 @@ const (
 	maxDepth   = 3 // deeper objects are JSON text
 )
 
-// columns returns the types and the descriptions of a record's columns, by their paths. If types is false, it
-// returns no types.
+// columns returns the types and the descriptions of a record's columns, by their paths. If the argument `types` is
+// false, it returns no types.
 func columns(record *Shape, types bool) (declared, meanings map[string]string) {
 	c := &columnReader{types: types, declared: map[string]string{}, meanings: map[string]string{}}
 	if record != nil {

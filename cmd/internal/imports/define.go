@@ -53,7 +53,7 @@ const (
 	Vanished  = "gone"     // was imported earlier, and is no longer in the document
 )
 
-// Define returns streams for the operations that read, and the outcome of each operation. The error is an
+// Define returns streams for the operations that only read data, and the outcome of each operation. The error is an
 // [*Error].
 func Define(d *Description, o Options) ([]Stream, []Outcome, error) {
 	f := &definer{Options: o, d: d, taken: map[string]bool{}}
@@ -267,7 +267,7 @@ func (f *definer) state(s *Stream, op Operation, l layout) {
 	s.Types, s.Descriptions = columns(l.record, !f.d.Examples)
 }
 
-// detailOf finds the path of a single record of the list op, and returns the placeholder in this path. If op is
+// detailOf finds the path of a single record of a list, and returns the placeholder in this path. If the list is at
 // /invoices and the document has /invoices/{number}, it returns "number". If there is no such path, it returns "".
 func (f *definer) detailOf(op Operation) string {
 	for _, other := range f.d.Operations {

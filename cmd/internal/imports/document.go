@@ -80,7 +80,7 @@ type entry struct {
 	imported *entry   // its key `imported`; nil if there is none
 }
 
-// word returns the text of a key in the entry's mapping; "" if there is none.
+// word returns the text value of a key in the entry's mapping; "" if the mapping has no such key.
 func (e entry) word(key string) string {
 	m, ok := bare(e.value).(ast.MapNode)
 	if !ok {

@@ -1,7 +1,6 @@
-// Package imports turns a published description of an API into streams of pipelines.yaml. The description is an
-// OpenAPI document or a Postman collection. The package opens no files, follows no references to other documents,
-// and sends no requests. Start with [OpenAPI] or [Postman], pass the result to [Define], and that result to
-// [Merge].
+// Package imports turns a published description of an API into streams of pipelines.yaml. The description is an OpenAPI
+// document or a Postman collection. The package opens no files, follows no references to other documents, and sends no
+// requests. Start with [OpenAPI] or [Postman]. Pass the result to [Define], and the streams from Define to [Merge].
 package imports
 
 import (

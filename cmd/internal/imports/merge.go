@@ -106,7 +106,7 @@ func (d *document) replace(e entry, s Stream) (edit, error) {
 	case e.alias:
 		return edit{}, d.fault(e.key, "stream %s is an alias, so nothing can be imported into it", s.Name)
 	case e.flow && d.tagged(e):
-		return edit{}, d.fault(e.key, "stream %s has a tag of YAML, so nothing can be imported into it", s.Name)
+		return edit{}, d.fault(e.key, "stream %s has a YAML tag, so nothing can be imported into it", s.Name)
 	case e.flow:
 		comma := ", "
 		if e.empty {
@@ -172,7 +172,7 @@ func (d *document) append(streams []Stream) ([]edit, error) {
 		}
 		return []edit{d.after(len(d.lines), text)}, nil
 	case h.alias || h.flow && !h.empty || !h.mapping && !h.empty:
-		return nil, d.fault(h.key, "streams is in braces or is an alias; put each stream on its own line, then import again")
+		return nil, d.fault(h.key, "`streams` is in braces or is an alias; put each stream on its own line, then import again")
 	case h.flow: // streams: {}
 		return []edit{{d.at(h.first), d.at(h.end) + 1, ""}, d.after(h.end.line, b.String())}, nil
 	}

@@ -52,7 +52,7 @@ func TestMerge(t *testing.T) {
 
 func TestMergeRefuses(t *testing.T) {
 	for in, want := range map[string]string{
-		"streams: {x.y: {mode: merge}}\n":                   "f:1:1: streams is in braces",
+		"streams: {x.y: {mode: merge}}\n":                   "f:1:1: `streams` is in braces",
 		"a: &a {mode: merge}\nstreams:\n  a.b: *a\n":        "f:3:3: stream a.b is an alias",
 		"streams:\n  a.b: [1]\n":                            "f:2:3: stream a.b is not a mapping",
 		"{streams: {}}\n":                                   "f:1: want one key per line",

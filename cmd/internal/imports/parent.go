@@ -113,7 +113,7 @@ func (f *definer) listAt(path string) (name string, item *Shape, ok bool) {
 func lists(c schemas.Class) bool { return c == schemas.ClassList || c == schemas.ClassBoard }
 
 // feeds() returns the field of a parent's record that has the value of a placeholder. It is the field with the name of
-// the placeholder. If there is none and the name of the placeholder looks like an id, it is the field id.
+// the placeholder. If there is none and the name of the placeholder looks like an id, it is the field `id`.
 func feeds(item *Shape, place string) (pointer string, ok bool) {
 	like := strings.HasSuffix(schemas.FoldName(place), "id") || schemas.FoldName(place) == "uuid" || schemas.FoldName(place) == "key"
 	if item == nil || len(item.Members) == 0 {

@@ -71,7 +71,7 @@ func (a *address) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*plain)(a))
 }
 
-// text is a description: a text, or an object with the member content.
+// text is a description: a text, or an object with the text in its member `content`.
 type text string
 
 // UnmarshalJSON accepts either form.

@@ -106,8 +106,7 @@ func writeObject(file, to string) error {
 	return err
 }
 
-// write writes a schema to a file. The file's name is the one that kubeconform looks for when it checks such an
-// object.
+// write writes a schema to a file. kubeconform looks for a file with this name when it checks such an object.
 func write(folder, group string, version, kind any, s schema) error {
 	short, _, _ := strings.Cut(group, ".")
 	name := strings.Trim(strings.ToLower(fmt.Sprintf("%v-%s-%v", kind, short, version)), "-")

@@ -37,7 +37,7 @@ type Kind struct {
 	Folder func(d config.Destination) string
 	// Querier returns a querier for a destination that does not implement load.Querier.
 	Querier func(context.Context, *Reader) (Querier, error)
-	Modes   bool   // the destination creates files, so the option mode applies to it
+	Modes   bool   // the destination creates files, so the option `mode` applies to it
 	NoViews string // why the destination does not support penstock's views; "" if it does
 	// Close closes what the destinations of this kind share, such as connections.
 	Close func()
@@ -47,7 +47,7 @@ type Kind struct {
 
 // MemoryPlan limits the memory of a load. In each field, 0 means the default. // Invariant 6
 type MemoryPlan struct {
-	Heap   int64 // bytes of Go heap that the garbage collector aims for, without the lists
+	Heap   int64 // bytes of Go heap that the garbage collector aims for, not counting the lists
 	List   int64 // further bytes for each list that is read at the same time
 	Lists  int   // lists that the run reads at the same time, at most
 	Ahead  int64 // bytes of the answers that the run requests in advance; 0: the default of package extract
@@ -111,7 +111,7 @@ func (o *Opener) Destination(ctx context.Context, c *config.Config, d config.Des
 	return dest, nil
 }
 
-// MemoryFor returns the memory that loads into all of a pipeline's destinations may take.
+// MemoryFor returns how much memory a run of the pipeline may take while it loads into all of its destinations.
 func (o *Opener) MemoryFor(c *config.Config, p config.Pipeline) (all MemoryPlan) {
 	for i, to := range p.To {
 		d, _ := c.Destination(to.Text)

@@ -77,7 +77,7 @@ func (d *dotenv) trouble() (err error, missed bool) {
 }
 
 // parseDotenv parses lines of NAME=VALUE. A value may be in single quotes, or in double quotes with the escapes \n, \"
-// and \\. The word export before a name, empty lines and lines that begin with # are ignored. A $ in a value has no
+// and \\. Empty lines, lines that begin with #, and the word `export` before a name are ignored. A $ in a value has no
 // special meaning. A single quote within single quotes is written as in a shell:
 //
 //	NAME='it'\''s'

@@ -124,8 +124,8 @@ func memoryLimit(root fs.FS) (lowest int64) {
 	return lowest
 }
 
-// noLimit is the smallest number that means that there is no limit. Version 1 of cgroups has such a number in the file
-// of a group without a limit.
+// A limit of noLimit or more counts as no limit. Version 1 of cgroups has such a number in the file of a group without
+// a limit.
 const noLimit = 1 << 60
 
 func readLimit(root fs.FS, name string) int64 {

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// lockWait is how long a process waits for the lock of a pipeline. It is longer than the moments for which a daemon
-// takes the lock to apply webhook events.
+// lockWait is how long a process waits for the lock of a pipeline. A daemon that applies webhook events keeps the lock
+// for a shorter time.
 const lockWait = 3 * time.Second
 
 // LockPipeline takes the lease of a pipeline, or of one of its sources. The key comes from [config.Pipeline.Key]. Until
@@ -62,7 +62,7 @@ type PipelineLocks struct {
 }
 
 // heldLock is the lock of one pipeline, and the number of its users. Before you use the other fields, send to the
-// channel busy. Afterwards receive from the channel.
+// channel `busy`. Afterwards receive from it.
 type heldLock struct {
 	busy  chan struct{} // has room for one value
 	n     int           // users

@@ -67,8 +67,8 @@ func IsElsewhere(err error) bool {
 }
 
 // ownerNote returns the name of the note that names the owner of a destination's path. Notes are part of the state. If
-// the destination needs no owner, ownerNote returns "". This is so if all hosts may write to the destination, or if the
-// state is not a database that hosts share.
+// the destination needs no owner, ownerNote returns "". A destination needs no owner if all hosts may write to it, or
+// if the state is not a database that hosts share.
 func (o *Opener) ownerNote(c *config.Config, d config.Destination) string {
 	p, err := o.Kind(c, d)
 	if err != nil || p.OnHost == nil || c.State.URL == "" || !p.OnHost(d) {
