@@ -36,10 +36,10 @@ func (st *streamRun) keyMayChange() bool {
 	return len(st.known.Dropped)+len(st.known.RefutedKeys) > 0 || len(key) > len(extract.WithoutContext(st.origin, key))
 }
 
-// keepKey is for a table whose key differs from that of the stream. It keeps the table's key if this key was refuted
-// after the table was made. It also keeps the table's key if this key is the stream's original key without the columns
-// that [extract.ContextColumns] returns. The run then rejects records that the kept key cannot distinguish. In other
-// cases keepKey returns a ChangedError if the source has refuted a key or a hypothesis of the stream.
+// keepKey is for a table whose key differs from that of the stream. It keeps the table's key in two cases: the source
+// refuted this key after the table was made, or the stream's original key differs from it only by the columns of
+// [extract.ContextColumns]. The run then rejects records that the kept key cannot distinguish. In other cases, keepKey
+// returns a ChangedError if the source has refuted a key or a hypothesis of the stream.
 func (st *streamRun) keepKey(ctx context.Context) error {
 	want := st.stream.Key
 	key, there := st.tableKey(ctx)

@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/extract"
 )
 
-// restart handles the failure of a pass that continued an interrupted one. The position at which it continued may no
+// restart handles the failure of a pass that continued an interrupted pass. The position of the interruption may no
 // longer exist, and every later run would fail there too. So the pass begins again at the start of the list, at most
 // once per run.
 func (st *streamRun) restart(p *pass, err error) bool {

@@ -9,7 +9,7 @@ import (
 // Budget limits the memory of records that are read and not yet committed, in bytes. The limit applies to all streams
 // of all runs that share the Budget. // Invariant 6
 //
-// When the budget is used up, a stream first sends the records that it has gathered to be committed. Then it waits. So
+// When the budget is used up, a stream first starts the commit of the records that it has gathered. Then it waits. So
 // a waiting stream holds only memory that is being committed.
 type Budget struct {
 	sem  *semaphore.Weighted

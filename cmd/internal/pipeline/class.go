@@ -69,9 +69,9 @@ func misplaced(err error) bool {
 		errors.Is(err, extract.ErrCursor)
 }
 
-// Permanent reports whether every later attempt will end with err too, until a person changes something. That is so if
-// the source refused the request or the credential, has no such path, or returned no data. It is also so if penstock
-// refused to send the request.
+// Permanent reports whether later attempts will end with the same error until a person changes something. It returns
+// true if the source refused the request or the credential, has no such path, or returned no data. It also returns true
+// if penstock refused to send the request.
 func Permanent(err error) bool {
 	if n, ok := errors.AsType[*notTriedError](err); ok {
 		err = n.err

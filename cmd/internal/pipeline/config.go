@@ -64,7 +64,7 @@ type Config struct {
 
 	Workers    int     // streams read concurrently; 0: DefaultWorkers
 	ByteBudget int64   // bytes of records between source and commit, over all streams; 0: DefaultByteBudget
-	Budget     *Budget // shared with other runs of this process; nil: a new one of ByteBudget
+	Budget     *Budget // shared with other runs of this process; nil: a new budget of ByteBudget bytes
 	GroupBytes int64   // approximate bytes of rows per commit; 0: DefaultGroupBytes
 	GroupRows  int     // rows per commit; up to one page more is possible; 0: a default for destinations that state no preference
 
@@ -72,8 +72,8 @@ type Config struct {
 	// the rows that always stay.
 	Keep time.Duration
 
-	// KeepEvents is how long the webhook events of the source stay in the destinations; 0: forever. Other pipelines may
-	// read the same source.
+	// KeepEvents is how long the webhook events of the source stay in the destinations; 0: forever. It may be longer
+	// than Keep, because other pipelines may read the same source.
 	KeepEvents time.Duration
 
 	// Locks is shared with the code of this process that commits webhook deltas of the pipeline. It is nil if the

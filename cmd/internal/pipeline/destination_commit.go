@@ -218,7 +218,7 @@ func (k *destinationRun) writeRejects(ctx context.Context, p *pass, g *group) er
 	return load.WriteRows(ctx, k.tx, load.Rejects, rows...)
 }
 
-// rejectsAtOnce is the number of rejects that one batch writes. // Invariant 6
+// rejectsAtOnce is the number of rejects in one batch. // Invariant 6
 const rejectsAtOnce = 4096
 
 // balance checks that each record of the pass so far is counted exactly once. // Invariant 14

@@ -8,8 +8,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// allowsDeltas reports whether deltas may commit during the pass. In modes that keep versions, deltas may not commit,
-// because there a pass can write only one version of each record.
+// allowsDeltas reports whether deltas may commit during the pass. In modes that keep versions, deltas must not commit
+// during a pass, because the pass can write only one version of each record.
 func (p *pass) allowsDeltas() bool {
 	s := p.stream
 	return p.lock.Watched() && p.parts() && s.Table.Mode.Or(schemas.Merge) == schemas.Merge &&

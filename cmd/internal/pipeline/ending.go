@@ -162,8 +162,8 @@ func (e *ending) notePasses() {
 }
 
 // A second reading may prove a list that the first reading could not prove. If the two readings found different
-// records, and each may have missed some, the run reads the stream a few times more. The number of requests for that is
-// limited. // Invariant 15
+// records, and each may have missed some, the run reads the stream a few times more. The number of requests for these
+// readings is limited. // Invariant 15
 const (
 	maxPasses = 2
 	maxMoving = 5

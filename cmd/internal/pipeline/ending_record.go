@@ -91,8 +91,9 @@ func (e *ending) writeCertificate(ctx context.Context) error {
 	})
 }
 
-// drifted returns the notices of the pass. If the parameter believed is true, it also compares the profile of the pass
-// with the stored profile. The parameter shut is true if the deletions of the pass wait for a decision of a person.
+// drifted returns the notices of the pass. If the parameter `believed` is true, it also compares the profile of the
+// pass with the stored profile. The parameter `shut` is true if the deletions of the pass wait for a decision of a
+// person.
 func (e *ending) drifted(shut, believed bool) []drift.Notice {
 	p, g := e.p, e.g
 	all := slices.Clone(p.noticed)
@@ -174,7 +175,7 @@ func filterPrint(s schemas.Stream) string {
 	return strconv.FormatUint(parents.ID(text), 36)
 }
 
-// resolveRejects marks earlier rejects as resolved if the pass has not met them again.
+// resolveRejects marks earlier rejects as resolved if they did not occur again in the pass.
 func (e *ending) resolveRejects(ctx context.Context) error {
 	k, p, resolved := e.k, e.p, e.resolved
 	if len(resolved) == 0 {

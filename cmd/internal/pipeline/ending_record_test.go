@@ -9,8 +9,9 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/proof"
 )
 
-// A member of a certificate is left out only if readers can derive its value. For example, the member longest is left
-// out if it equals the number of distinct records. In a first pass it is 0, so it is not left out.
+// A member of a certificate is left out only if readers can derive its value. For example, the member `longest` is left
+// out if it equals the number of distinct records. In the certificate of a first pass, `longest` is 0 and is not left
+// out.
 func TestShortCertificate(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -97,7 +97,7 @@ func (e *RangeError) Error() string {
 }
 
 // notTriedError is the error of a stream for which no request was made, because requests for other streams of its
-// surface have failed. It has no Unwrap method, because the wrapped error concerns those streams.
+// surface have failed. It has no Unwrap method, because the wrapped error concerns the other streams.
 type notTriedError struct {
 	stream string
 	err    error

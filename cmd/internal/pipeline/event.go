@@ -5,7 +5,8 @@ import "github.com/penstock-data/penstock/extract"
 // EventKind is the kind of an Event.
 type EventKind string
 
-// The kinds of events of a stream. The events occur in this order, and page and commit any number of times.
+// The kinds of events of a stream. The events occur in this order. The kinds page and commit may occur any number of
+// times.
 const (
 	EventStart  EventKind = "start"
 	EventPage   EventKind = "page"
@@ -20,7 +21,7 @@ type Event struct {
 	Source   string // the source, if the pipeline has several; set by the caller
 	Stream   string
 	Records  int64            // page: number of records
-	Bytes    int64            // page: bytes of its bodies
+	Bytes    int64            // page: bytes of the bodies
 	Requests int              // page: number of requests
 	Total    int64            // page: the list's stated total, -1 if none
 	Windows  *extract.Windows // page: progress of a pass over time windows; else nil

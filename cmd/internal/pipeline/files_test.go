@@ -129,7 +129,7 @@ func TestInvalidFileAffectsOnlyItself(t *testing.T) {
 	require.EqualValues(t, 1, child.Counts.Written)
 }
 
-// If the user may not read a file, each run requests it again, and nothing is deleted.
+// If the user has no right to read a file, each run requests it again, and nothing is deleted.
 func TestRefusedFileAffectsOnlyItself(t *testing.T) {
 	e, dir := newArchive(t, 300)
 	e.refused = map[int]bool{7: true}

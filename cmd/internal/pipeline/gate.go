@@ -30,7 +30,7 @@ type surfaceGate struct {
 	missed  error
 }
 
-// newGates returns one gate for each surface. The parameter apart contains the streams without a gate, which use an
+// newGates returns one gate for each surface. The parameter `apart` contains the streams without a gate, which use an
 // origin or a credential of their own.
 func newGates(streams []schemas.Stream, apart map[string]bool) map[schemas.Surface]*surfaceGate {
 	gates := map[schemas.Surface]*surfaceGate{}

@@ -376,7 +376,7 @@ func TestIncrementalAuto(t *testing.T) {
 }
 
 // Until a record is edited, its creation time and its time of change are equal. So probes cannot find out which of the
-// two the filter uses, and the list is read whole. After a day and some edits, new probes find out.
+// two the filter uses, and the list is read whole. After a day and some edits, new probes find it out.
 func TestIncrementalAutoWaits(t *testing.T) {
 	for name, tt := range map[string]struct {
 		byCreation bool

@@ -20,7 +20,7 @@ import (
 const maxKeys = 4
 
 // otherKey ends a pass if the stream's key differs from the table's key. This happens if an earlier run chose the
-// table's key, and the convention that this run stored was lost.
+// table's key, and the convention that the earlier run stored was lost.
 func (p *pass) otherKey(tables []schemas.Table) error {
 	i := slices.IndexFunc(tables, func(t schemas.Table) bool { return t.Name == p.stream.Table.Name })
 	if i < 0 || p.stream.Stated["key"] != "" || slices.Equal(tables[i].Key, p.stream.Key) || p.watch.tried >= maxKeys {

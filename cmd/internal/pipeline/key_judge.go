@@ -14,7 +14,7 @@ type keyJudge struct {
 	clash clashes
 }
 
-// watch makes the mapper compare records with the same key. In mode append each version of a record is a row, so
+// watch makes the mapper compare records with the same key. In the mode `append`, each version of a record is a row, so
 // no record is lost and nothing is compared.
 func (k *keyJudge) watch(m *transform.Mapper) {
 	if k.p.keyed() && k.p.stream.Table.Mode != schemas.Append {
@@ -51,7 +51,7 @@ func (k *keyJudge) changedMeanwhile(record []byte) bool {
 	return ok && at.After(k.p.began.Add(-clockSlack)) && at.Before(k.p.run.Now().Add(clockSlack))
 }
 
-// doubt ends the pass if the key may not be unique and no table has rows with that key yet.
+// doubt ends the pass if the key is perhaps not unique, and no table has rows with this key yet.
 func (k *keyJudge) doubt(r transform.Repeats) error {
 	if k.clash.lost, k.clash.open = r.Rejected, r.Open; k.apart() {
 		k.clash.open += r.Changed // a record moved from one answer to another; other records may have moved without appearing in either

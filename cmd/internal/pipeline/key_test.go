@@ -34,8 +34,8 @@ type server struct {
 	one     sync.Mutex
 }
 
-// serveAPI serves the answers by path. The catalogue contains the streams in known and in selected, but the pipeline
-// reads only the selected ones. For example, a known stream may be the parent of a selected one.
+// serveAPI serves the answers by path. The catalogue contains the streams in `known` and in `selected`, but the
+// pipeline reads only those in `selected`. For example, `known` may have the parent of a selected stream.
 func serveAPI(t *testing.T, answers map[string]http.HandlerFunc, known []schemas.Stream, selected ...schemas.Stream) *server {
 	t.Helper()
 	s := &server{streams: slices.Concat(known, selected)}

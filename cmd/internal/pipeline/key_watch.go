@@ -12,7 +12,7 @@ import (
 // maxSuspects bounds the suspicious keys that a run remembers. // Invariant 6
 const maxSuspects = 10_000
 
-// clockSlack is the tolerated difference between the source's clock and ours.
+// clockSlack is the tolerated difference between the source's clock and penstock's clock.
 const clockSlack = 2 * time.Minute
 
 type keyWatch struct {
@@ -40,7 +40,7 @@ func (c clashes) facts(f *proof.Facts, r transform.Repeats) {
 type keyError struct {
 	key     []string
 	example string
-	record  []byte // nil: only suspicious; a second reading decides
+	record  []byte // nil: the key is only suspicious, and a second reading decides
 	table   []string
 }
 

@@ -56,7 +56,7 @@ func (k *destinationRun) reopen(ctx context.Context, st *streamRun) {
 	}
 	surveyed := k.main.Pass
 	k.pos, k.start, k.before, k.readings, k.whole = cursor.Position{}, cursor.Position{}, nil, nil, 0
-	st.run.forgetRejects(k.dest.Name) // the other process may have added some
+	st.run.forgetRejects(k.dest.Name) // the other process may have added rejects
 	k.rejects = nil
 	err := k.open(ctx, st)
 	if err == nil && k.main.Pass != surveyed {
@@ -108,7 +108,7 @@ func (k *destinationRun) rejoin(ctx context.Context, st *streamRun) {
 	}
 }
 
-// behind gives the status lagging to a failed destination if another destination has loaded the stream.
+// behind gives the status `lagging` to a failed destination if another destination has loaded the stream.
 func behind(destinations []*destinationRun, reports []StreamReport) {
 	for i := range reports {
 		for _, other := range reports {

@@ -311,9 +311,9 @@ func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 	}
 }
 
-// The destinations slow and quick are at the same page of different passes: slow continues the first run's pass, which
-// quick has finished. They must not share this pass. A pass adds at most one version of a record, so quick would
-// replace the version from the first run with the changed version.
+// The destinations `slow` and `quick` are at the same page of different passes: `slow` continues the first run's pass,
+// which `quick` has finished. They must not share this pass. A pass adds at most one version of a record, so `quick`
+// would replace the version from the first run with the changed version.
 func TestPassesOfTwoRunsStayApart(t *testing.T) {
 	r := newRig(t, map[string]*sourcetest.List{"crm_leads": {Records: sourcetest.Records(0, 20), Size: 10, Total: true}}, sourcetest.Stream("crm_leads"))
 	r.mode(schemas.History)

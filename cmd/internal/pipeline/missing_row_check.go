@@ -20,7 +20,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// These interfaces are optional: the pipeline checks at run time whether a source implements them. The client does.
+// These interfaces are optional: the pipeline checks at run time whether a source implements them. *extract.Client
+// implements them.
 var (
 	_ RecordSource    = (*extract.Client)(nil)
 	_ PassListener    = (*extract.Client)(nil)
@@ -63,7 +64,7 @@ func newMissingRowCheck(from Source, catalogue []schemas.Stream, s schemas.Strea
 	return &missingRowCheck{source: source, detail: detail, param: detail.Params[0].Name, answers: map[string]answer{}}
 }
 
-// request requests the records with these keys, each at most once. The parameter control is the key of a record that
+// request requests the records with these keys, each at most once. The parameter `control` is the key of a record that
 // the pass contained. That record is requested first and last. The answers are used only if the source returns it both
 // times. Invariant 12
 func (q *missingRowCheck) request(ctx context.Context, control string, keys []string) {

@@ -11,8 +11,8 @@ import (
 	"github.com/penstock-data/penstock/transform"
 )
 
-// Without returns copies of the batches. It leaves out a row, in child tables too, if omit returns true for the row's
-// ordinal.
+// Without returns copies of the batches. It leaves out each row, also in child tables, for whose ordinal omit() returns
+// true.
 func Without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out []transform.TableBatch, err error) {
 	for _, b := range batches {
 		cells, err := rowhash.Columns(b.Batch, []string{schemas.ColOrdinal})

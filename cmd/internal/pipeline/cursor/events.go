@@ -68,9 +68,9 @@ func (p Position) WithApplied(a Applied) Position {
 	return p
 }
 
-// AfterPass returns the state of the webhook events after a pass. The first argument is their state before the pass.
-// The others describe the pass: whether it read every record, whether it was the first pass that did so, and how many
-// rows it changed.
+// AfterPass returns the state of the webhook events after a pass. The argument `begun` is their state when the pass
+// began. The other arguments describe the pass: whether it read every record, whether it was the first pass that did
+// so, and how many rows it changed.
 func (a Applied) AfterPass(begun Applied, all, first bool, changes int64) Applied {
 	if all && a.Refresh <= begun.Refresh {
 		a.Refresh = 0

@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/transform/jsonscan"
 )
 
-// allFit reports whether each value of a column could also be stored with an earlier type of the column. The second
-// argument is the present type of the column, and the third is the earlier type.
+// allFit reports whether each value of a column could also be stored with an earlier type of the column. The argument
+// `t` is the present type of the column, and `was` is the earlier type.
 func allFit(values arrow.Array, t, was arrow.DataType) bool {
 	_, isJSON := t.(*schemas.JSONType)
 	for i := range values.Len() {
@@ -49,7 +49,8 @@ func fits(value string, isJSON bool, t arrow.DataType) bool {
 	return false
 }
 
-// decimal reports whether a text is a number with at most these numbers of digits before and after the decimal point.
+// decimal reports whether a text is a number with at most the given numbers of digits before and after the decimal
+// point.
 func decimal(value string, before, after int) bool {
 	if !jsonscan.IsNumber([]byte(value)) {
 		return false

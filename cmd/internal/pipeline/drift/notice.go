@@ -45,16 +45,15 @@ const (
 	NoticeKey         = "key"        // two different records have the same key
 	NoticeHypothesis  = "hypothesis" // the answers refute a hypothesis about the stream
 	NoticeBound       = "bound"      // the stream has more fields than its limit of columns or child tables
-	NoticeTable       = "table"      // the table is not the one that the last pass wrote
+	NoticeTable       = "table"      // the table is not the table that the last pass wrote
 )
 
 // tolerances are the limits of a normal change from one run to the next. A loss of rows causes a notice only if it
-// exceeds two limits, the fields loss and share. Growth causes a notice only if it exceeds the fields growth and
-// gained.
+// exceeds both the limits `loss` and `share`. Growth causes a notice only if it exceeds both `growth` and `gained`.
 type tolerances struct {
 	evidence float64 // a field has vanished if at least this many of its values were expected and none arrived
 	nulls    float64 // a smaller change of the share of rows with a value causes no notice
-	sigmas   float64 // a change of that share by fewer standard deviations may be chance
+	sigmas   float64 // a change of the share of rows with a value may be chance if it is fewer standard deviations than this
 	loss     int64
 	share    float64
 	growth   float64

@@ -98,7 +98,7 @@ func (d Folder) settle(files []extract.File) error {
 	}
 	err := syncFolder(filepath.Dir(string(d)))
 	if errors.Is(err, fs.ErrPermission) {
-		return nil // this process may not read the parent folder, so it has not created d there
+		return nil // this process has no right to read the parent folder, so it has not created d there
 	}
 	return err
 }

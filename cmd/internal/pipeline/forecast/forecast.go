@@ -110,7 +110,7 @@ const (
 // accordingly.
 func New(k Knowledge) Forecast {
 	f := Forecast{Sent: k.Sent}
-	sizes := map[string]Size{}    // sizes of the streams that come before
+	sizes := map[string]Size{}    // sizes of the streams that come earlier in the order
 	lanes := map[string]float64{} // seconds
 	for _, s := range k.Streams {
 		one := k.forecast(s, sizes)
