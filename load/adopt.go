@@ -47,7 +47,7 @@ func CheckNewColumns(p Plan, userColumn func(column string) string) error {
 	var diff []string
 	for _, f := range p.Add {
 		if name := userColumn(f.Name); name != "" {
-			diff = append(diff, fmt.Sprintf("column %q was not made by penstock, and takes the name needed for %s", name, schemas.Source(f)))
+			diff = append(diff, fmt.Sprintf("column %q was not made by penstock, and has the name that penstock needs for %s", name, schemas.Source(f)))
 		}
 	}
 	if diff == nil {

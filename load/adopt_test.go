@@ -68,7 +68,7 @@ func TestVacant(t *testing.T) {
 	require.NoError(t, CheckNewColumns(p, func(string) string { return "" }))
 	err := CheckNewColumns(p, func(column string) string { return map[string]string{"b": "B"}[column] })
 	require.ErrorIs(t, err, ErrForeignChange)
-	require.ErrorContains(t, err, `column "B" was not made by penstock, and takes the name needed for /b`)
+	require.ErrorContains(t, err, `column "B" was not made by penstock, and has the name that penstock needs for /b`)
 	p.Create = true
 	require.NoError(t, CheckNewColumns(p, func(column string) string { return column }))
 }

@@ -46,8 +46,8 @@ func (p offsetStore) Write(name string, what state.Part, text []byte, _ func(str
 	return os.WriteFile(p.path(name, what), text, 0o600)
 }
 
-// A process does not renew a valid token, even if its own clock is wrong by hours. The times that it stores are right
-// for other processes.
+// A process does not renew a valid token, even if its own clock is wrong by hours. Other processes can rely on the
+// times that it stores.
 func TestTokensByTheSharedClock(t *testing.T) {
 	for _, by := range []time.Duration{-5 * time.Hour, 5 * time.Hour} {
 		r := newRealm()

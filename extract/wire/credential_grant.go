@@ -98,7 +98,7 @@ type openCall struct {
 	At   time.Time `json:"at"`
 	Of   string    `json:"of,omitzero"` // id of the grant to replace
 
-	Words string `json:"words,omitzero"` // the error, if there was one instead of an answer
+	Words string `json:"words,omitzero"` // the error, if the call ended with an error and without an answer
 }
 
 type refusal struct {
@@ -135,7 +135,7 @@ func decodeNote(text []byte) (note, error) {
 	return n, nil
 }
 
-// unquoted replaces an error of package json, which may quote the secret text.
+// unquoted replaces an error of package json, because the text of such an error may quote a secret.
 func unquoted(err error) error {
 	if s, ok := err.(*json.SyntaxError); ok { //nolint:errorlint // as Unmarshal returns it
 		return fmt.Errorf("not JSON at byte %d", s.Offset)

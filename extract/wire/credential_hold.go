@@ -365,7 +365,7 @@ func (x *exchange) explain() error {
 	case x.g.access == "" && !x.n.SignedOut.IsZero():
 		why = fmt.Sprintf("signed out at %s", at(x.n.SignedOut))
 	case x.g.access != "":
-		why = fmt.Sprintf("the server no longer accepts the token of %s", at(x.g.renewed))
+		why = fmt.Sprintf("the server no longer accepts the token that it issued at %s", at(x.g.renewed))
 	}
 	return &spentError{why: why}
 }

@@ -42,7 +42,7 @@ func (c Class) String() string {
 type Error struct {
 	Class     Class
 	Status    int       // status of the answer; 0 without an answer
-	Method    string    // of the request
+	Method    string    // method of the request
 	Path      string    // template of the path
 	Message   string    // the server's message, or what is wrong with the answer
 	NotBefore time.Time // for [Throttled] and [Transient]: when to retry; zero if unknown
@@ -54,8 +54,8 @@ type Error struct {
 	retryAfter time.Duration
 	cut        bool   // the body ended early
 	foreign    bool   // an error answer without a message in JSON, which may come from a proxy
-	unchanged  bool   // request for a token: the server has changed nothing
-	outage     bool   // request for a token: the token endpoint is failing
+	unchanged  bool   // the call was a request for a token, and the server has changed nothing
+	outage     bool   // the call was a request for a token, and the token endpoint is failing
 	code       string // error code of a token endpoint: RFC 6749, section 5.2
 }
 

@@ -88,8 +88,8 @@ func (o *OAuth) discover(ctx context.Context) (*metadata, error) {
 	if err != nil {
 		return nil, o.misconfigured(err)
 	}
-	// A server may have metadata at only one of the two addresses. If both fail, the more useful of the two errors is
-	// returned.
+	// Two addresses for metadata are usual, and a server may use only one of them. If both fail, the more useful of the
+	// two errors is returned.
 	var worst *Error
 	for _, at := range wellKnown(issuer) {
 		m, fault := o.readMetadata(ctx, at)

@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/state/retry"
 )
 
-// ErrOutage is wrapped by the error of a token endpoint that did not recover in time. The stored tokens are
+// ErrOutage says that a token endpoint failed, and did not recover in time. Other errors wrap it. The stored tokens are
 // unchanged, and a later run can use them.
 var ErrOutage = errors.New("the token endpoint returned no token")
 

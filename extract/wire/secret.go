@@ -90,7 +90,7 @@ func (r *Redactor) Add(secrets ...Secret) {
 	r.replacer = strings.NewReplacer(pairs...)
 }
 
-// Redact returns text in which known secrets are replaced.
+// Redact returns the text with each known secret replaced by [redacted].
 func (r *Redactor) Redact(text string) string {
 	r.mu.RLock()
 	defer r.mu.RUnlock()
@@ -131,8 +131,8 @@ func base64Forms(s string) []string {
 	var all []string
 	for offset := range 3 {
 		text := base64.StdEncoding.EncodeToString(append(make([]byte, offset), s...))
-		first := (offset*8 + 5) / 6       // characters that depend on the text before
-		last := (offset + len(s)) * 8 / 6 // end of the characters that do not depend on the text after
+		first := (offset*8 + 5) / 6       // number of characters that depend on the text before the secret
+		last := (offset + len(s)) * 8 / 6 // end of the characters that do not depend on the text after the secret
 		if form := text[first:last]; len(form) >= minSecret {
 			all = append(all, form, strings.NewReplacer("+", "-", "/", "_").Replace(form))
 		}

@@ -54,8 +54,8 @@ type Options struct {
 	// fault.
 	MaxAttempts int
 
-	// MaxWait is the longest wait in a request; default 15 minutes. If a longer wait is necessary, the request fails,
-	// and the NotBefore of its [Error] is the end of the wait.
+	// MaxWait is the longest wait in a request; default 15 minutes. If a longer wait is necessary, the request fails.
+	// The field NotBefore of its [Error] says when the wait would end.
 	MaxWait time.Duration
 
 	// Attempted is called after every sent request, from many goroutines. It must not block. It may be nil.

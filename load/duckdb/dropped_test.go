@@ -91,7 +91,7 @@ func TestColumnNameTaken(t *testing.T) {
 	plainDB(t, path)("ALTER TABLE crm_leads ADD COLUMN Name VARCHAR")
 	err = put(t.Context(), t, d, "run000000002", "a", "b", leadRows("run000000002", "v1", 1))
 	require.ErrorIs(t, err, load.ErrForeignChange)
-	require.ErrorContains(t, err, `column "Name" was not made by penstock, and takes the name needed for /name`)
+	require.ErrorContains(t, err, `column "Name" was not made by penstock, and has the name that penstock needs for /name`)
 }
 
 // Carried keys are the keys of the records that a pass has found unchanged. A long-running process keeps only the

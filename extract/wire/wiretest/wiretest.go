@@ -17,8 +17,8 @@ const URL = "http://127.0.0.1:80"
 type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // Serve starts a server whose connections are pipes in memory. In a synctest bubble, time passes while the server and
-// its clients wait for each other. The caller must call stop, which closes the server and lets five seconds pass, so
-// that handlers that sleep can end.
+// its clients wait for each other. The caller must call stop at the end. It closes the server and lets five seconds
+// pass, because a handler may still sleep.
 func Serve(h http.Handler) (dial Dial, stop func() error) {
 	l := &listener{conns: make(chan net.Conn), done: make(chan struct{})}
 	srv := &http.Server{Handler: h}
