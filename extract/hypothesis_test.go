@@ -26,8 +26,8 @@ func clock(t *testing.T, answer func(month, year int) string) (*fixture, schemas
 	}, s), s
 }
 
-// Two months with equal answers show that the server ignores the month only if a month without data has the same answer
-// too.
+// If two months have equal answers, the server may ignore the month. This is proved if a month without data has the
+// same answer too.
 func TestMonthsCanBeRefuted(t *testing.T) {
 	this := month(time.Now())
 	var answers atomic.Int64
@@ -50,7 +50,7 @@ func TestMonthsCanBeRefuted(t *testing.T) {
 			}
 			return `[{"id":1,"a":2}]`
 		}, false, false},
-		{"the ids of each month start again", func(m, y int) string {
+		{"the ids begin again in each month", func(m, y int) string {
 			if y < 2000 {
 				return `[]`
 			}
@@ -159,7 +159,7 @@ func TestParentParameterCanBeRefuted(t *testing.T) {
 		{"the server uses the parameter", two, byKind, false, false, false, "5,5"},
 		{"two parents have the same records", two, alike, false, false, false, "5,5"},
 		{"no parent has a value", `[{"id":1,"parent":null},{"id":2}]`, all, false, true, true, "5,6"},
-		{"no parent has a value, and the list needs one", `[{"id":1,"parent":null}]`, byKind, false, false, false, ""},
+		{"no parent has a value, and the list needs a value", `[{"id":1,"parent":null}]`, byKind, false, false, false, ""},
 		{"there are no parents", `[]`, all, false, false, false, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

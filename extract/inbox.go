@@ -120,7 +120,7 @@ func dataOf(body []byte) ([]byte, bool) {
 }
 
 // subject returns the key of the record that an event is about, and the record that the event contains. The argument
-// word is the event type, or the beginning of the type.
+// `word` is the event type, or the beginning of the type.
 //
 // The record is the whole data, or one member of the data. That is the only member, a member with the name "object", or
 // a member whose name is the last part of the event type. If data has a member like lead_id, the event is about a part

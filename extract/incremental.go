@@ -25,7 +25,7 @@ func (c *Client) by(s schemas.Stream) string {
 	return ""
 }
 
-// begin sets which part of the list a pass requests. The argument prev is the cursor of the previous pass, and now is
+// begin sets which part of the list a pass requests. The argument `prev` is the cursor of the previous pass, and now is
 // the time by [Config.Now].
 func (m *passCursor) begin(prev passCursor, by string, s schemas.Stream, now time.Time) {
 	m.Plan = newWindowPlan(s, now)
@@ -102,8 +102,8 @@ func (p *pass) clock(a *answer) {
 }
 
 // observe returns for each record whether its last change is before the time m.Before. It returns nil if m.Before is
-// unknown. The argument records is a JSON array. The argument a is the answer, or nil if the page was put together from
-// several answers. In a whole pass, a record without a time counts as changed before m.Before, because incremental
+// unknown. The argument `records` is a JSON array. The argument a is the answer, or nil if the page was put together
+// from several answers. In a whole pass, a record without a time counts as changed before m.Before, because incremental
 // passes may never find it.
 func (p *pass) observe(records []byte, a *answer) (older []bool, err error) {
 	m, i := &p.mark, p.s.Incremental

@@ -30,9 +30,9 @@ func (l *listReader) follow(st *step) {
 }
 
 // isolate reads the records of a page that the server cannot return as a whole. It requests smaller pages, down to
-// single records. Records that still fail become gaps. It returns the error of the page unchanged if the error does
-// not look like a broken record, if a limit is reached, or if the list has no smaller pages. It returns another error
-// if no record of the page can be read.
+// single records. Records that still fail become gaps. It returns the error of the page unchanged if the error does not
+// look like a broken record, if a limit is reached, or if the list cannot be requested in smaller pages. It returns
+// another error if no record of the page can be read.
 func (l *listReader) isolate(ctx context.Context, at paging.Position, cause error) (*step, error) {
 	fault, ok := errors.AsType[*wire.Error](cause)
 	if !ok || !paging.FailsOnData(fault) || l.traits.isolating >= maxIsolating || len(l.gaps.all) >= maxGaps {
@@ -71,7 +71,7 @@ type isolation struct {
 	failed int // failed requests for parts
 
 	total int64
-	last  *paging.Signals // signals of the last part of the page; nil if it is a gap
+	last  *paging.Signals // signals of the last part of the page; nil if this part is a gap
 	end   part
 }
 

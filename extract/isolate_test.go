@@ -71,23 +71,23 @@ func TestBrokenRecordIsIsolated(t *testing.T) {
 		gaps     []string
 	}{
 		{"in the middle", broken{n: 57, ids: []int{17}, size: "per_page", total: true}, byPage,
-			[]string{"record 17 of the list (page 2), after 16, before 18: 500: Server Error"}},
+			[]string{"record 17 of the list (page 2), after key 16, before key 18: 500: Server Error"}},
 		{"no size configured", broken{n: 57, ids: []int{17}, size: "per_page", total: true}, schemas.Pagination{},
-			[]string{"record 17 of the list (page 2), after 16, before 18: 500: Server Error"}},
+			[]string{"record 17 of the list (page 2), after key 16, before key 18: 500: Server Error"}},
 		{"without a total", broken{n: 57, ids: []int{17}, size: "per_page"}, byPage,
-			[]string{"record 17 of the list (page 2), after 16, before 18: 500: Server Error"}},
+			[]string{"record 17 of the list (page 2), after key 16, before key 18: 500: Server Error"}},
 		{"the last of a page", broken{n: 57, ids: []int{20}, size: "per_page"}, byPage,
-			[]string{"record 20 of the list (page 2), after 19, before 21: 500: Server Error"}},
+			[]string{"record 20 of the list (page 2), after key 19, before key 21: 500: Server Error"}},
 		{"the first of the list", broken{n: 57, ids: []int{1}, size: "per_page", total: true}, byPage,
-			[]string{"record 1 of the list (page 1), before 2: 500: Server Error"}},
+			[]string{"record 1 of the list (page 1), before key 2: 500: Server Error"}},
 		{"the last of the list", broken{n: 57, ids: []int{57}, size: "per_page", total: true}, byPage,
-			[]string{"record 57 of the list (page 6), after 56: 500: Server Error"}},
+			[]string{"record 57 of the list (page 6), after key 56: 500: Server Error"}},
 		{"two side by side, and one more", broken{n: 57, ids: []int{20, 21, 33}, size: "per_page", total: true}, byPage,
-			[]string{"record 20 of the list (page 2), after 19, before 22: 500: Server Error",
-				"record 21 of the list (page 3), after 19, before 22: 500: Server Error",
-				"record 33 of the list (page 4), after 32, before 34: 500: Server Error"}},
+			[]string{"record 20 of the list (page 2), after key 19, before key 22: 500: Server Error",
+				"record 21 of the list (page 3), after key 19, before key 22: 500: Server Error",
+				"record 33 of the list (page 4), after key 32, before key 34: 500: Server Error"}},
 		{"by offset", broken{n: 57, ids: []int{17, 18}, size: "limit", total: true}, byOffset,
-			[]string{"records 17 to 18 of the list (offset 10), after 16, before 19: 500: Server Error"}},
+			[]string{"records 17 to 18 of the list (offset 10), after key 16, before key 19: 500: Server Error"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.list.status, tt.list.body = 500, serverError
@@ -179,17 +179,17 @@ func TestPageThatAlwaysFailsIsAGap(t *testing.T) {
 	}{
 		{"nothing is broken", broken{n: 57, size: "per_page", total: true}, byPage, nil, nil},
 		{"no record of the page can be read", broken{n: 57, ids: third, size: "per_page", total: true}, byPage, third,
-			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
+			[]string{"records 21 to 30 of the list (page 3), after key 20, before key 31: 500: Server Error"}},
 		{"one record, and the page size is fixed", broken{n: 57, ids: []int{27}, size: "_none", total: true}, byPage, third,
-			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
+			[]string{"records 21 to 30 of the list (page 3), after key 20, before key 31: 500: Server Error"}},
 		{"no size configured", broken{n: 57, ids: third, size: "per_page"}, schemas.Pagination{}, third,
-			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
+			[]string{"records 21 to 30 of the list (page 3), after key 20, before key 31: 500: Server Error"}},
 		{"without a total", broken{n: 57, ids: third, size: "_none"}, byPage, third,
-			[]string{"records 21 to 30 of the list (page 3), after 20, before 31: 500: Server Error"}},
+			[]string{"records 21 to 30 of the list (page 3), after key 20, before key 31: 500: Server Error"}},
 		{"the last page", broken{n: 57, ids: last, size: "_none", total: true}, byPage, last,
-			[]string{"records 51 to 57 of the list (page 6), after 50: 500: Server Error"}},
+			[]string{"records 51 to 57 of the list (page 6), after key 50: 500: Server Error"}},
 		{"by offset", broken{n: 57, ids: []int{27}, size: "_none", total: true}, byOffset, third,
-			[]string{"records 21 to 30 of the list (offset 20), after 20, before 31: 500: Server Error"}},
+			[]string{"records 21 to 30 of the list (offset 20), after key 20, before key 31: 500: Server Error"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.list.status, tt.list.body = 500, serverError

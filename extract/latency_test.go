@@ -202,8 +202,8 @@ func TestDialect(t *testing.T) {
 	require.Equal(t, []int{requests[0], requests[0] - 1, requests[0] - 1}, requests)
 }
 
-// A pass uses answers that the negotiation has kept only until it sends its first request. An older answer after a
-// newer one could miss a record that moved to another page in between.
+// Once a pass has sent a request, it uses no more answers that the negotiation has kept. Such an answer is older than
+// the answer to the request, so a record that moved to another page in between could be missing from both.
 func TestEarlyAnswersInOrder(t *testing.T) {
 	s := list("x.things", "id")
 	e := (&Client{maxBytes: 64 << 20}).newTestEarly()

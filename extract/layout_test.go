@@ -141,7 +141,7 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// valueAt returns a member of an object, or an element of an array. The argument name is the member's name or the
+// valueAt returns a member of an object, or an element of an array. The argument `name` is the member's name or the
 // element's index.
 func valueAt(t *testing.T, document []byte, name string) []byte {
 	d := jsontext.NewDecoder(bytes.NewReader(document), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))

@@ -180,7 +180,7 @@ type listClient struct {
 	traits *endpointTraits
 	asm    assembler
 
-	volatility *volatility     // nil in a pass, which needs no negotiation
+	volatility *volatility     // set in a negotiation; nil in a pass
 	others     *otherLists     // set if a negotiation chooses between several lists; otherwise nil
 	constant   map[string]bool // texts of unknown meaning on the first page, by pointer and value
 

@@ -125,7 +125,7 @@ func (l *listReader) guessed() bool {
 // round() reports whether the server may have cut the list. That is so in these cases:
 //   - The list is one page with a round number of records.
 //   - All pages are full, the list has a round number of records, and only an empty page shows the end.
-//   - The list has no total, and the server refuses the page after a full one or repeats a full page.
+//   - The list has no total, and the server refuses the page after a full page, or repeats a full page.
 func (l *listReader) round(st *step) bool {
 	switch st.Rule {
 	case RuleOnePage:

@@ -130,8 +130,8 @@ const (
 	matrixCap  = 25
 )
 
-// matrixSizes are the ways in which a server handles a requested page size. With "capped uncounted", it limits the
-// number of records, but calculates the positions of pages with the requested size.
+// matrixSizes are the ways in which a server handles a requested page size. With "capped uncounted", the server limits
+// the number of records on a page, but calculates the positions of pages with the requested size.
 var matrixSizes = []string{"honoured", "capped", "capped uncounted", "ignored"}
 
 func (l matrixList) rows(names ...string) (rows, counted int) {

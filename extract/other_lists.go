@@ -57,8 +57,8 @@ func (e *otherListError) Error() string { return e.cause.Error() }
 func (e *otherListError) Unwrap() error { return e.cause }
 
 // otherList returns an otherListError if the parameters of a probe change another list. To be sure, it requests the
-// list again without these parameters: then the list must be the same as in the first answer. The argument doubt is the
-// error with which the search for the paging has failed, or nil.
+// list again without these parameters: then the list must be the same as in the first answer. The argument `doubt` is
+// the error with which the search for the paging has failed, or nil.
 func (n *negotiation) otherList(ctx context.Context, doubt error) error {
 	o := n.l.others
 	if o == nil || o.changed == "" {

@@ -50,7 +50,7 @@ type Gap struct {
 	Message string `json:"words,omitempty"` // the server's message
 }
 
-// String returns a text like "record 17 of the list (page 2), after 4711, before 4713: 500: Server Error".
+// String returns a text like "record 17 of the list (page 2), after key 4711, before key 4713: 500: Server Error".
 func (g Gap) String() string {
 	var b strings.Builder
 	if g.ofParent() {
@@ -64,10 +64,10 @@ func (g Gap) String() string {
 		fmt.Fprintf(&b, "records %d to %d of the list (%s)", g.First+1, g.First+g.Rows, g.At)
 	}
 	if g.After != "" {
-		b.WriteString(", after " + g.After)
+		b.WriteString(", after key " + g.After)
 	}
 	if g.Before != "" {
-		b.WriteString(", before " + g.Before)
+		b.WriteString(", before key " + g.Before)
 	}
 	fmt.Fprintf(&b, ": %d", g.Status)
 	if g.Message != "" {
@@ -103,7 +103,7 @@ type End struct {
 	Parents    int       // fan-out: parents that were requested
 	Skipped    int       // fan-out: parents that the caller chose to skip
 	Gone       int       // fan-out: parents that no longer exist
-	Short      int       // parents or windows whose list differs from its total or may have been cut
+	Short      int       // parents or windows whose list does not match its total, or may have been cut
 	Windows    int       // time windows that were requested
 	Partial    bool      // the pass left out unchanged records, in an incremental run
 	Since      time.Time // records changed before this time were left out, in an incremental run; zero: none
@@ -158,7 +158,7 @@ type Drift struct {
 	Shifted int `json:"shifted,omitempty"` // last pages that differed when they were requested again
 	Overlap int `json:"overlap,omitempty"` // records that were also on the page before
 	Alike   int `json:"alike,omitempty"`   // records without a key that seem to be repeated: see [paging.Repetition]
-	Doubled int `json:"doubled,omitempty"` // records that were twice on one page
+	Doubled int `json:"doubled,omitempty"` // records that came twice on one page
 	Uneven  int `json:"uneven,omitempty"`  // pages with fewer records than others; the last page and pages requested by cursor do not count
 	Stale   int `json:"stale,omitempty"`   // pages that are older than the page before, so there is a cache
 }

@@ -12,7 +12,7 @@ import (
 // maxPageGaps limits the consecutive pages that may fail. // Invariant 15
 const maxPageGaps = 3
 
-// recover continues after a page that failed. If the list supports smaller pages, it reads the records around the
+// recover continues after a page that failed. If the list supports smaller pages, recover reads the records around the
 // broken record. Otherwise it skips the page. It returns an error if the page cannot become a gap, for example because
 // other pages fail too.
 func (l *listReader) recover(ctx context.Context, at paging.Position, cause error) (*step, error) {

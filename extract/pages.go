@@ -11,16 +11,16 @@ import (
 // Pages reads the stream s. A cursor from an interrupted pass continues that pass. Pages starts at the beginning of the
 // list if the cursor is "", if the pass of the cursor has ended, or if the requests for s have changed since.
 //
-// The last page has the field End. After an error no page follows. The pages before the error are valid, and a pass may
-// continue after them. Errors of the source wrap [*wire.Error], errors of a parent are a [*ParentError]. When the
-// caller leaves the loop early, Pages stops its requests before it returns.
+// Only the last page has a value in the field End. After an error no page follows. The pages before the error are
+// valid, and a pass may continue after them. Errors of the source wrap [*wire.Error], errors of a parent are a
+// [*ParentError]. When the caller leaves the loop early, Pages stops its requests before it returns.
 func (c *Client) Pages(ctx context.Context, s schemas.Stream, from state.Cursor) iter.Seq2[Page, error] {
 	return c.PagesOf(ctx, s, from, nil)
 }
 
 // PagesOf is [Client.Pages] for a part of a child stream. It requests only the parents for which selects() returns
-// true, or all parents if selects is nil. The argument count of selects() is the number of all parents. If s is itself
-// a parent of streams in this run, selects is not used, because those streams need all of its records.
+// true, or all parents if selects is nil. The argument `count` of selects() is the number of all parents. If s is
+// itself a parent of streams in this run, selects is not used, because those streams need all of its records.
 func (c *Client) PagesOf(ctx context.Context, s schemas.Stream, from state.Cursor, selects func(p Parent, count int) bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		ctx, cancel := context.WithCancel(ctx)

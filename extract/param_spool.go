@@ -104,7 +104,7 @@ func blank(d *jsondoc.Doc, r jsondoc.Value, pointer string) bool {
 	return d.Kind(v) == '"' && d.IsEmpty(v)
 }
 
-// write stores the tuple of a record as one line, unless an equal line is already stored. The argument hash is the
+// write stores the tuple of a record as one line, unless an equal line is already stored. The argument `hash` is the
 // fingerprint of the record. Each line has a fingerprint too: the sum of the fingerprints of all records with this
 // tuple. So the sum changes if any of these records changes.
 func (s *paramSpool) write(line []byte, hash uint64) error {

@@ -42,7 +42,7 @@ type parentFeed struct {
 	changed chan struct{}              // closed when one of the fields below changes
 	wants   map[string][]schemas.Param // parameters that the children need, by tupleKey
 	awaited bool                       // the parent is selected, and its pass has not begun yet
-	running bool                       // a goroutine reads the parent, and stores the tuples in filling
+	running bool                       // a goroutine reads the parent, and stores the tuples in the field filling
 	filling map[string]*paramSpool
 	ready   map[string]*paramSpool // tuples of the last complete reading; nil before the first
 	err     error

@@ -14,8 +14,9 @@ const maxControls = 3
 
 const maxShown = 200
 
-// continueWithout returns nil if err concerns only the parent t: then the pass continues without it. If no parent can
-// be read, err concerns the endpoint. The argument begun says whether a part of the parent's list was read.
+// continueWithout returns nil if err concerns only the parent t: then the pass continues without that parent. If no
+// parent can be read, err concerns the endpoint. The argument `begun` says whether a part of the parent's list was
+// read.
 func (f *fanPass) continueWithout(ctx context.Context, t tupleRequest, w *lookahead, err error, begun bool) error {
 	fault, ok := errors.AsType[*wire.Error](err)
 	switch {

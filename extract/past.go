@@ -129,10 +129,11 @@ func (l *listReader) renamedPage(ctx context.Context, st *step) error {
 	return malformed(l.s, st.at, l.changed(&keyRepeatsError{l.s.Key}))
 }
 
-// checkConstantToken handles a token that leads to its own page. Usually that is the end of the list. But some servers
-// send the same token with every page. If another request returns other records, checkConstantToken returns an error.
-// If the page is an answer to a probe, checkConstantToken sends two requests. The reason is that a request for the
-// first page may have been sent since the probe. After such a request, these servers begin again with the first page.
+// checkConstantToken handles a page whose token leads to this page itself. Usually that is the last page of the list.
+// But some servers send the same token with every page. If another request returns other records, checkConstantToken
+// returns an error. If the page is an answer to a probe, checkConstantToken sends two requests. The reason is that a
+// request for the first page may have been sent since the probe. After such a request, these servers begin again with
+// the first page.
 func (l *listReader) checkConstantToken(ctx context.Context, st *step) error {
 	if st.Rule != RuleNoNext || st.at.Kind != paging.KindCursor || st.batch.N == 0 || st.signals.Token != st.at.At || st.signals.More == paging.No {
 		return nil

@@ -82,11 +82,11 @@ func protocols(n int) map[string]http.HandlerFunc {
 			}
 			fmt.Fprintf(w, `{"can_create":true,"topics":%s%s}`, rows(from, to, n), link)
 		},
-		"paging and records are two elements": func(w http.ResponseWriter, r *http.Request) {
+		"an array of two elements: paging and records": func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			fmt.Fprintf(w, `[{"page":%d,"pages":%d,"per_page":"10","total":%d},%s]`, p, (n+9)/10, n, rows((p-1)*10, p*10, n))
 		},
-		"paging has no count, and the records are the second element": func(w http.ResponseWriter, r *http.Request) {
+		"an array of two elements: a status and records": func(w http.ResponseWriter, r *http.Request) {
 			p := number(r, "page", 1)
 			fmt.Fprintf(w, `[{"status":"ok"},%s]`, rows((p-1)*10, p*10, n))
 		},

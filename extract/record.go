@@ -16,7 +16,7 @@ import (
 
 var errNoRecord = errors.New("the answer neither holds the record nor says that it does not exist")
 
-// Record requests one record of the stream s, and returns it as a JSON object. The argument values has a JSON scalar
+// Record requests one record of the stream s, and returns it as a JSON object. The argument `values` has a JSON scalar
 // for each parameter, by name. Record returns nil only if the source says that there is no such record. Any other
 // answer without the record is an error. The number of HTTP requests is one, plus retries.
 func (c *Client) Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error) {

@@ -143,8 +143,8 @@ func fedOf(s schemas.Stream) []schemas.Param {
 	return slices.DeleteFunc(slices.Clone(s.Params), func(p schemas.Param) bool { return p.From == "" })
 }
 
-// bind returns all parameters of a request. The argument line is a tuple as JSON: the values of the parameters in fed.
-// If a value is too long for a request, bind returns a [*wire.Error] of class Refused.
+// bind returns all parameters of a request. The argument `line` is a tuple as JSON: the values of the parameters in
+// fed. If a value is too long for a request, bind returns a [*wire.Error] of class Refused.
 func bind(s schemas.Stream, fed []schemas.Param, line string) ([]bound, error) {
 	params, err := constants(s)
 	if err != nil {

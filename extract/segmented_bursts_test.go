@@ -43,7 +43,7 @@ func (l *timed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // burstsOf returns the times of n records: bursts of about 300 records, some minutes without records, and nights of 8
-// to 16 hours. The last time is an hour before the end.
+// to 16 hours. The latest time is one hour before the argument end.
 func burstsOf(n int, end time.Time, r *rand.Rand) []time.Time {
 	times := make([]time.Time, n)
 	at := end.Add(-time.Hour)

@@ -97,7 +97,7 @@ func (n *negotiation) sizeNames(ctx context.Context, st *step, f *Fact) ([]strin
 	return found, err
 }
 
-// usualSizes returns names of parameters that may set the page size. The argument page is the name of the list's page
+// usualSizes returns names of parameters that may set the page size. The argument `page` is the name of the list's page
 // parameter.
 func (n *negotiation) usualSizes(st *step, page string) []string {
 	names := paging.SizeNames(schemas.Pagination{Size: n.s.Pagination.Size, Page: page}, st.signals)

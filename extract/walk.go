@@ -7,7 +7,7 @@ import (
 	"github.com/penstock-data/penstock/extract/paging"
 )
 
-// walk yields the pages of a list. Each step is valid until the next step is requested. The parameter first is the
+// walk yields the pages of a list. Each step is valid until the next step is requested. The parameter `first` is the
 // answer for the first position, if the caller already has this answer, and otherwise nil.
 func (l *listReader) walk(ctx context.Context, at paging.Position, first *answer) iter.Seq2[*step, error] {
 	return func(yield func(*step, error) bool) {

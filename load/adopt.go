@@ -56,9 +56,9 @@ func CheckNewColumns(p Plan, userColumn func(column string) string) error {
 	return &ForeignChange{Table: p.Table.Name, Diff: diff}
 }
 
-// Adopt plans how to take over a table whose recorded changes are lost. The parameter arriving is the table of the
-// arriving rows; its metadata names the source field of each column. The parameter types has the types of the existing
-// columns, by column name. A table that holds versions gets mode History. Any other table gets the given mode.
+// Adopt plans how to take over a table whose recorded changes are lost. The parameter `arriving` is the table of the
+// arriving rows; its metadata names the source field of each column. The parameter `types` has the types of the
+// existing columns, by column name. A table that holds versions gets mode History. Any other table gets the given mode.
 //
 // Adopt returns false for one of penstock's own tables, and for a table that lacks one of the columns that only
 // penstock creates.

@@ -66,7 +66,7 @@ func (d *Doc) Scan(b []byte) error {
 func (d *Doc) index(root int) error {
 	var (
 		b       = d.b
-		inside  uint64 // all ones while a string continues in the next block
+		inside  uint64 // all ones if a string continues in the next block
 		escaped uint64 // 1 if the previous block ends with a backslash
 		tail    [64]byte
 	)
@@ -183,7 +183,7 @@ func transpose(x uint64) uint64 {
 func zeroBytes(x uint64) uint64 { return ^((x&lows + lows) | x | lows) }
 
 // escapes() returns a mask of the bytes that a backslash escapes. The second result is 1 if the first byte of the next
-// block is escaped. Pass this result as the argument carry when you call escapes() for the next block.
+// block is escaped. Pass this result as the argument `carry` when you call escapes() for the next block.
 func escapes(slashes, carry uint64) (hidden, next uint64) {
 	hidden = carry
 	slashes &^= carry

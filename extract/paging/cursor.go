@@ -35,7 +35,7 @@ func (cursor) NeedsNext(string) bool { return true }
 // Judge rejects a list whose token does not change, although each reading returns other records.
 func (g cursor) Judge(ctx context.Context, p *Probe, t Trial) (Verdict, error) {
 	if t.Like == OtherRecords && t.Page.Signals.Token == t.Candidate.at.At {
-		// The token on the page leads to this page itself. Either it is the last page, or the server ignores the
+		// The token on the page leads to this page itself. Either this page is the last page, or the server ignores the
 		// parameter and returns other records on every reading.
 		before := p.First.Hashes
 		if _, err := p.Again(ctx); err != nil {

@@ -11,7 +11,7 @@ import (
 const maxEmptyPages = 20
 
 var (
-	errNoNext     = errors.New("the list announces more records, but not how to request them")
+	errNoNext     = errors.New("the list announces more records, but does not say how to request them")
 	errEmptyPages = fmt.Errorf("the list announces more records, but %d pages in a row were empty", maxEmptyPages)
 )
 
@@ -163,7 +163,7 @@ func (p *Progress) count(at Position, n int, lastID string, s Signals) Continuat
 }
 
 // maxUneven is how many consecutive empty pages end a list if an earlier page was not full. Some servers cut the list
-// into pages first, and then remove the records that the user may not see.
+// into pages first, and then remove the records that the user has no right to see.
 const maxUneven = 5
 
 // ended reports whether an empty page is the end of the list. An empty first page is always the end. So is an empty

@@ -67,8 +67,8 @@ func (e *evidence) withMember(g Pager, names []string, field, value string) []Ca
 	return out
 }
 
-// identity finds a member that is named like an id and differs in all records of the first page. If an object wraps
-// each record, field is "wrapper/member".
+// identity finds a member that is named like an id, and has a different value in each record of the first page. If an
+// object wraps each record, field is "wrapper/member".
 func (e *evidence) identity() (field, value string) {
 	f, err := e.list.Locate(e.First.Doc)
 	if err != nil {

@@ -105,8 +105,8 @@ func leads(name string) bool {
 }
 
 // linked() returns the position to which a next link leads. If probes found that the server needs all parameters of the
-// link, the position has all of them except credentials. Otherwise the position has only one parameter: the one that
-// the probes accepted, or a usual one.
+// link, the position has all of them except credentials. Otherwise the position has only one parameter: the parameter
+// that the probes accepted, or a usual parameter.
 func (p *Progress) linked(q url.Values) (Position, bool) {
 	if p.Hint.Type == "link" && p.Hint.Page == "" && p.Settled {
 		all := url.Values{}

@@ -18,7 +18,7 @@ type List interface {
 	// Values returns the values that the stream itself sends for a parameter.
 	Values(param string) []string
 
-	// Look requests a position. The caller must call Release.
+	// Look requests the page at a position. The caller must call Release.
 	Look(ctx context.Context, at Position) (*Page, error)
 
 	// Release frees the memory of a page's answer.
@@ -60,6 +60,6 @@ const (
 	RuleOnePage   = "one_page"   // the list ignores paging parameters, so the first page is the whole list
 	RuleLastPage  = "last_page"  // the last page was reached; the list states its number
 	RuleTotal     = "total"      // the total that the list states was reached
-	RuleNoNext    = "no_next"    // the answer has no next link or cursor, or says that there is no more
+	RuleNoNext    = "no_next"    // the answer has no next link or cursor, or says that no more records follow
 	RuleEmptyPage = "empty_page" // the page after the end is empty, or the server refuses it
 )

@@ -55,8 +55,9 @@ func (g moment) groups(e *evidence) [][]Candidate {
 	return append(known, others...)
 }
 
-// safe reports whether paging by a time cannot lose records unnoticed. If the second page repeats the last record of
-// the first page, no record is lost between them. If the list states a total, the total would show a loss.
+// safe reports whether paging by a time loses no record, or the loss would be noticed. If the second page repeats the
+// last record of the first page, no record is lost between them. If the list states a total, the total would show a
+// loss.
 func (moment) safe(p *Probe, st *Page) bool {
 	if p.First.Signals.Total >= 0 {
 		return true

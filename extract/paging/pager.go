@@ -7,7 +7,7 @@ import (
 )
 
 // Pager is one way of paging. A new pager needs three things: a file with a type that embeds [parameter], an element of
-// the variable pagers, and an entry in schemas/paging/vocabulary.yaml.
+// the variable `pagers`, and an entry in schemas/paging/vocabulary.yaml.
 type Pager interface {
 	// Type is the name of the pager in the vocabulary and in the configuration. A position belongs to the pager whose
 	// Type is the same word as the [Kind] of the position.
@@ -130,7 +130,7 @@ type Trial struct {
 	Page      *Page
 	Like      Likeness // how Page differs from the first page
 	Silent    bool     // the first page announces no more records
-	Echoed    bool     // Page states the requested page number, and the first page states another one
+	Echoed    bool     // Page states the requested page number, and the first page states another number
 }
 
 // mayBeTwoPages reports whether the list may have only the pages 0 and 1, because page 2 was empty.

@@ -32,7 +32,7 @@ func (at Position) Valid() bool {
 	return false // some types of pagers are not kinds of positions: a position of since_id has the kind cursor
 }
 
-// Send sets the parameters that request the position. The result ranged is the value of the Range header, or "".
+// Send sets the parameters that request the position. The result `ranged` is the value of the Range header, or "".
 func (at Position) Send(set func(name, value string)) (ranged string) {
 	if at.Kind == KindNone {
 		return ""

@@ -33,7 +33,7 @@ type Probe struct {
 	refusedInBody string // the last parameter that the server refused in the body of a POST
 	lastContent   uint64 // hash of the first page's content at its last reading
 	triedAlone    map[Position]bool
-	known         bool // the server knows the last parameter: it returned the first page again
+	known         bool // the server knows the last parameter, because it returned the first page again
 }
 
 const maxReread = 3

@@ -13,7 +13,7 @@ const leastToShrink = 4
 
 // shrink reads the only page of a list again, as several smaller pages. These pages show how the list continues. After
 // the first smaller page, shrink stops if the list is probably complete: its length is not a usual page size, and the
-// smaller page does not announce more records. The result found is true if the smaller pages have the same records as
+// smaller page does not announce more records. The result `found` is true if the smaller pages have the same records as
 // the one page.
 func (p *Probe) shrink(ctx context.Context) (found bool, err error) {
 	n := p.First.N

@@ -56,7 +56,7 @@ func (p *Progress) Limit(most int) int64 {
 	return int64(most)
 }
 
-// Named returns the known parameter of one of the types of paging. If none is known, it returns the argument usual.
+// Named returns the known parameter of one of the types of paging. If none is known, it returns the argument `usual`.
 func (p *Progress) Named(usual string, types ...string) string {
 	for _, t := range types {
 		if p.Hint.Type == t && p.Hint.Page != "" {

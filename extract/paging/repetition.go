@@ -17,7 +17,7 @@ type Repetition struct {
 type Repeated struct {
 	Overlap int // records that were also on the page before
 	Alike   int // records without a key that seem to be repeated
-	Doubled int // records that were twice on the page
+	Doubled int // records that came twice on the page
 }
 
 // Check counts the repeated records of a page. It returns an error if the page repeats an earlier page, or if all its

@@ -23,7 +23,7 @@ type RecordForm struct {
 
 var errUnlike = errors.New("the single record differs from the list")
 
-// NewRecordForm analyzes some records of a list, given as a JSON array. The argument key is the key column that
+// NewRecordForm analyzes some records of a list, given as a JSON array. The argument `key` is the key column that
 // identifies a record: see [KeyOf]. The values of the volatile members may differ between two readings.
 func NewRecordForm(records []byte, key string, volatile []string) (*RecordForm, error) {
 	all, err := jsondoc.SplitArray(records)
@@ -124,7 +124,7 @@ func KeyOf(record []byte, key string) string {
 	return KeyAmong(ms, key)
 }
 
-// KeyAmong returns the scalar value of the member that identifies a record. The argument key is the name of this
+// KeyAmong returns the scalar value of the member that identifies a record. The argument `key` is the name of this
 // member, or of the column that it fills. KeyAmong returns "" if there is no such member.
 func KeyAmong(ms []jsondoc.Member, key string) string {
 	for _, m := range ms {

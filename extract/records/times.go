@@ -64,8 +64,8 @@ func UnitOf(rows []Row, name string) string {
 	return unit
 }
 
-// UnitOfValue returns the unit or format of a time, or "" if the value is not a time. The argument named says that the
-// field has the name of a time. An integer counts as a time only in such a field. The size of the integer shows the
+// UnitOfValue returns the unit or format of a time, or "" if the value is not a time. The argument `named` says that
+// the field has the name of a time. An integer counts as a time only in such a field. The size of the integer shows the
 // unit.
 func UnitOfValue(v string, named bool) string {
 	if v[0] != '"' {

@@ -24,7 +24,7 @@ type endpoint struct {
 	pager pager
 	size  int
 	fixed bool // ignores per_page
-	keyed int  // from this page on, data is an object with numeric keys; 0: never
+	keyed int  // from this page on, the list is an object with numeric keys; 0: never
 
 	board    *board
 	lists    []namedList                           // several lists in one object, by name
@@ -73,7 +73,8 @@ type condition struct {
 }
 
 // parseWhere parses conditions like "type=staff status!=draft pipeline_id=$pipeline_id project_id=?project_id". $name
-// and ?name stand for the value of the parameter name. If a request lacks the parameter after ?, the condition is true.
+// and ?name stand for the value of the parameter with this name. If a request lacks the parameter after ?, the
+// condition is true.
 func parseWhere(text string) []condition {
 	var all []condition
 	for _, word := range strings.Fields(text) {

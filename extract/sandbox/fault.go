@@ -16,20 +16,20 @@ import (
 type Fault struct {
 	Match       string   `json:"match"`                 // glob of stream names ("crm.*"), path templates or "METHOD /path"; empty: all
 	Kind        string   `json:"kind"`                  // see the Fault constants
-	Status      int      `json:"status,omitempty"`      // for status: the status; default 500
-	RetryAfter  string   `json:"retry_after,omitempty"` // for status: the Retry-After header, unchanged
+	Status      int      `json:"status,omitempty"`      // of kind status: the HTTP status; default 500
+	RetryAfter  string   `json:"retry_after,omitempty"` // of kind status: the Retry-After header, unchanged
 	Count       int      `json:"count,omitempty"`       // how many requests fail; 0: all
 	Probability float64  `json:"probability,omitempty"` // probability that a request fails; 0 means 1
 	After       int      `json:"after,omitempty"`       // how many requests succeed first
 	Page        int      `json:"page,omitempty"`        // the only page number that fails; 0: all pages
-	Delay       Duration `json:"delay,omitempty"`       // for slow: the pause before each part of the body
-	Bytes       int      `json:"bytes,omitempty"`       // for truncate: bytes that arrive; for gzip_bomb: unpacked size
-	Location    string   `json:"location,omitempty"`    // for redirect: the Location header
-	Delete      bool     `json:"delete,omitempty"`      // for drift: removes a row instead of adding one
-	ID          string   `json:"id,omitempty"`          // for poison: the record's id; default: the record in the middle
-	Field       string   `json:"field,omitempty"`       // for field: the member's name
-	As          string   `json:"as,omitempty"`          // for field: a new name
-	Value       string   `json:"value,omitempty"`       // for field: a new value, as JSON
+	Delay       Duration `json:"delay,omitempty"`       // of kind slow: the pause before each part of the body
+	Bytes       int      `json:"bytes,omitempty"`       // of kind truncate: bytes that arrive; of kind gzip_bomb: unpacked size
+	Location    string   `json:"location,omitempty"`    // of kind redirect: the Location header
+	Delete      bool     `json:"delete,omitempty"`      // of kind drift: rows are removed; otherwise rows are added
+	ID          string   `json:"id,omitempty"`          // of kind poison: the record's id; default: the record in the middle
+	Field       string   `json:"field,omitempty"`       // of kind field: the member's name
+	As          string   `json:"as,omitempty"`          // of kind field: a new name
+	Value       string   `json:"value,omitempty"`       // of kind field: a new value, as JSON
 }
 
 // The kinds of faults.

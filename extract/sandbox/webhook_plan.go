@@ -144,7 +144,7 @@ func (f *WebhookFaults) plan(random *rand.Rand, e event, place int, now time.Tim
 	return all
 }
 
-// The constant never is a number of events that is never reached. A delivery with this place waits for its due time.
+// The constant `never` is a number of events that is never reached. A delivery with this place waits for its due time.
 const never = int(^uint(0) >> 1)
 
 func newDelivery(kind string, e event) *plannedDelivery {

@@ -21,7 +21,7 @@ func (d density) plus(e density) density { return density{d.distance + e.distanc
 // times returns the density with its weight multiplied by f.
 func (d density) times(f float64) density { return density{f * d.distance, f * d.pages} }
 
-// measure adds a page to the density d of a segment, and to the density of the list. The argument after is the key of
+// measure adds a page to the density d of a segment, and to the density of the list. The argument `after` is the key of
 // the record before the page, or "" if the page is the answer to a guess. An answer to a guess often begins after a
 // part without records. So in the density of the segment, this page counts only half. In the density of the list, it
 // counts only if no page was measured before.

@@ -60,7 +60,7 @@ type ready struct {
 	pages float64
 }
 
-// survey goes through the segments and gaps after the position of the pass. The argument window is a number of pages:
+// survey goes through the segments and gaps after the position of the pass. The argument `window` is a number of pages:
 // survey plans no requests for pages that are farther from the position.
 func (p *Plan) survey(window float64) (v survey) {
 	x, near, ahead, met, guessed := p.x, p.near, 0.0, p.wanted[p.key] != nil, false
@@ -114,7 +114,7 @@ func (p *Plan) survey(window float64) (v survey) {
 	return v
 }
 
-// last returns the gap after the last segment. The argument room is how many pages of this gap may be requested.
+// last returns the gap after the last segment. The argument `room` is how many pages of this gap may be requested.
 func (p *Plan) last(x uint64, span, ahead, room float64) gap {
 	g := gap{from: x, to: x, span: span, before: ahead + float64(p.pages), end: endless}
 	if x >= p.end || room <= 0 {

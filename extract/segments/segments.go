@@ -75,8 +75,8 @@ func (p *Plan) Skip() { p.key = "" }
 
 // Passed notes the next page that the pass reads, with the keys of its records. It also gets the number of records that
 // come after the page, or a negative number if this is unknown. Passed returns how many of the records the pass must
-// use. The other records are also on a page that was requested in advance. If the argument whole is true, the pass must
-// use all records.
+// use. The other records are also on a page that was requested in advance. If the argument `whole` is true, the pass
+// must use all records.
 func (p *Plan) Passed(keys []string, left int64, whole bool) (use int) {
 	use = len(keys)
 	if p.off || use == 0 {

@@ -127,7 +127,7 @@ func TestGapsAreReported(t *testing.T) {
 	require.Equal(t, []extract.Gap{gap}, r.last("crm_leads").Gaps)
 	rejects := r.memory.Rows(load.Rejects.Name)
 	require.NotEmpty(t, rejects)
-	require.Equal(t, "the server did not return record 17 of the list (page 2), after 15, before 17: 500: Server Error", rejects[0]["reason"])
+	require.Equal(t, "the server did not return record 17 of the list (page 2), after key 15, before key 17: 500: Server Error", rejects[0]["reason"])
 
 	l.Records, l.States, l.Total, l.End = sourcetest.Records(0, 25), 0, true, extract.End{}
 	r.restart(nil)

@@ -20,7 +20,7 @@ type Ledger interface {
 	ChangeBudget(ctx context.Context, name string, update func(now time.Time, stored []byte) ([]byte, error)) error
 }
 
-// An exchange with the ledger for each request would be too slow. So a governor leases the grants of about a second at
+// An exchange with the ledger for each request would be too slow. So a governor leases grants for about one second at
 // once. Each grant is for an instant in the near future. Later the governor reports what became of the requests, and
 // gives unused grants back.
 //
@@ -118,8 +118,8 @@ func (g *Governor) expire(l grant) {
 	g.tell(g.record, report{outcome: expired, settles: true, noted: l.noted, at: g.now()})
 }
 
-// leased returns a leased grant, or how long to wait for one. The end of an exchange also wakes the waiting caller. The
-// caller holds g.mu.
+// leased returns a leased grant, or how long to wait for a grant. The end of an exchange also wakes the waiting caller.
+// The caller holds g.mu.
 func (g *Governor) leased(now instant, maxWait time.Duration) (got *grant, wait time.Duration, err error) {
 	f := g.fleet
 	if len(f.leases) > 0 && f.suspended() {
@@ -320,7 +320,8 @@ func (r *record) open(stored []byte, plan Plan, joined bool, now instant) error 
 }
 
 // adopt replaces the local copy with the ledger's record, which includes the first n reports. The caller has just set
-// the governor's clock, and the argument before is the instant that the clock showed until then. The caller holds g.mu.
+// the governor's clock, and the argument `before` is the instant that the clock showed until then. The caller holds
+// g.mu.
 func (g *Governor) adopt(r record, n int, before instant) {
 	f := g.fleet
 	switch {

@@ -26,8 +26,8 @@ type hints struct {
 	limit    Rate // the stated limit; Window is zero if not stated
 }
 
-// readHints reads the rate-limit headers of an answer. The argument window is the length of the limit's window, or zero
-// if unknown. // Invariant 4
+// readHints reads the rate-limit headers of an answer. The argument `window` is the length of the limit's window, or
+// zero if unknown. // Invariant 4
 func readHints(h http.Header, window time.Duration) hints {
 	at := clockOf(h)
 	in := hints{left: count(firstItem(firstHeader(h, remainingNames...))), limit: statedLimit(h)}

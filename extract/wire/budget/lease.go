@@ -242,7 +242,7 @@ func (r *record) takeUnleased(n int, from, until instant) (taken []grant) {
 
 // share returns how many grants a member may lease between two instants. A member that needs less than an equal part
 // gets what it needs. The other members share the rest equally. If all members get what they need, they share equally
-// what remains, because needs may grow. The argument fresh has the requests that were reserved just now. All other
+// what remains, because needs may grow. The argument `fresh` has the requests that were reserved just now. All other
 // unleased requests were reserved before, and the other members have already leased their share of them.
 func (r *record) share(id uint64, from, until instant, fresh []grant, now instant) int {
 	n, window := r.allowed()

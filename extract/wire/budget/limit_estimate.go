@@ -197,8 +197,8 @@ func (c *limitEstimate) learn(r Rate) {
 	c.windowEnds = 0
 }
 
-// observe learns from an answer's headers. The argument counted is the number of requests that the window had when the
-// answered request was sent, including this request. If the limit is used up, observe returns a pause.
+// observe learns from an answer's headers. The argument `counted` is the number of requests that the window had when
+// the answered request was sent, including this request. If the limit is used up, observe returns a pause.
 func (c *limitEstimate) observe(header hints, counted int) (pause time.Duration) {
 	c.applyStated(header)
 	if header.left < 0 {

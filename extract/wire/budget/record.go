@@ -54,7 +54,7 @@ const recordAge = 24 * time.Hour
 // late is how long after its instant a permit may be used. At first, the window counts each request as if it were sent
 // as late as allowed. So if the process dies before it reports the request, the count is still right. // Invariant 4
 //
-// After a delay, requests may be sent closer together than the pace says, to make up for at most this duration.
+// After a delay, requests may be sent closer together than at the even pace. They make up for at most this duration.
 const late = 25 * time.Millisecond
 
 // newRecord returns the record of a credential without requests.
@@ -103,7 +103,8 @@ func (r *record) reserve(now, earliest, latest instant) (g grant, nextTry instan
 }
 
 // pace returns the instant of the next request if requests are sent at an even pace. It begins its computation a little
-// earlier than the instant earliest, by the constant late. So after a delay, requests can be a little closer together.
+// earlier than the instant `earliest`, by the constant `late`. So after a delay, requests can be a little closer
+// together.
 func (r *record) pace(earliest instant) instant {
 	if r.sent == 0 {
 		return earliest
@@ -154,7 +155,7 @@ type report struct {
 type outcome uint8
 
 const (
-	dropped  outcome = iota // no answer will come, and the server may not be the cause
+	dropped  outcome = iota // no answer will come, perhaps for a reason that has nothing to do with the server
 	expired                 // the grant was not used in time
 	delayed                 // the request was sent later than the grant allows
 	lost                    // the server did not answer
