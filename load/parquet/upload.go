@@ -143,8 +143,8 @@ func (d *bucketGeneration) checkLine(ctx context.Context, m *manifest, id string
 	return err
 }
 
-// discard removes the stored files. If the outcome of the commit is unknown, it keeps them. A later call of tidy finds
-// out whether a manifest names them.
+// discard removes the stored files, unless the outcome of the commit is unknown. In that case, a later call of tidy
+// finds out whether a manifest names the files.
 func (d *bucketGeneration) discard() error {
 	d.store.remember(nil)
 	if d.outcomeUnknown || len(d.stored) == 0 {

@@ -39,8 +39,8 @@ func (st *statistics) due(written map[string]writtenRows) (tables []schemas.Tabl
 	defer st.mu.Unlock()
 	for _, table := range slices.Sorted(maps.Keys(written)) {
 		total := st.written[table] + written[table].rows
-		// Update the statistics again only when four times as many rows were written as at the last update. So a long
-		// load updates them rarely.
+		// Update the statistics again only when the number of written rows is four times the number at the last update.
+		// So a long load updates them rarely.
 		if total >= analyzeRows && total/4 >= st.analyzed[table] {
 			tables = append(tables, written[table].table)
 			st.analyzed[table] = total

@@ -17,8 +17,8 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// attacked returns a server with a schema s, in which penstock has made the table crm_leads. penstock is a superuser
-// there. The role mallory may also create objects in the schema.
+// attacked returns a server with a schema s, in which penstock has made the table crm_leads. The role penstock is a
+// superuser. The role mallory also has the right to create objects in the schema.
 func attacked(t *testing.T) (*pgtest.Server, *DB) {
 	server := pgtest.Start(t)
 	server.Exec("CREATE ROLE mallory LOGIN PASSWORD 'm'; CREATE ROLE loader LOGIN PASSWORD 'l'; CREATE TABLE public.stolen (who name)")
@@ -102,15 +102,15 @@ func TestQueryForeignFunctions(t *testing.T) {
 		require.NoError(t, d.Query(t.Context(), sql, nothing), sql)
 	}
 
-	// The check must find the function in statements of any length. The length changes where the server breaks the
-	// lines of its query tree.
+	// The check must find the function in statements of any length. The server breaks the text of its query tree into
+	// lines, at places that depend on the length.
 	for n := range 80 {
 		sql := "SELECT " + strings.Repeat("x", n+1) + ".id, twist" + strings.Repeat(", 1", n%7) + ", evil() FROM crm_leads " + strings.Repeat("x", n+1) + ", (SELECT 1) AS y(twist)"
 		require.ErrorContains(t, d.Query(t.Context(), sql, nothing), "s.evil()", sql)
 	}
 
-	// A query may call functions of a trusted owner. It may not do so if a name in the function could mean an object of
-	// another role instead of a built-in object.
+	// A query may call functions of a trusted owner. But penstock refuses a function in which a name that should mean a
+	// built-in object could mean an object of another role.
 	server.Exec("CREATE FUNCTION s.short(varchar) RETURNS text LANGUAGE plpgsql AS 'BEGIN RETURN lower($1); END'; CREATE VIEW s.shorts AS SELECT s.short(name::varchar) AS n FROM s.crm_leads")
 	for _, sql := range []string{"SELECT short(name::varchar) FROM crm_leads", "SELECT n FROM shorts"} {
 		err := d.Query(t.Context(), sql, nothing)
@@ -154,7 +154,7 @@ func TestQueryWithoutEffects(t *testing.T) {
 	require.Error(t, d.Query(t.Context(), "SELECT 1/0 FROM crm_leads", nothing))
 	require.NoError(t, d.Query(t.Context(), "SELECT 1", nothing), "the connection still works after a failed query")
 
-	// A role that may not call these functions gets the error of the server.
+	// A role without the right to call these functions gets the error of the server.
 	server.Exec("GRANT USAGE ON SCHEMA s TO loader")
 	limited := open(t, Options{URL: server.As("loader", "l"), Schema: "s"})
 	require.ErrorContains(t, limited.Query(t.Context(), "SELECT pg_read_file('PG_VERSION')", nothing), "permission denied for function pg_read_file")
@@ -292,8 +292,8 @@ func TestWarnings(t *testing.T) {
 	require.Contains(t, warnings[0], "pg_read_server_files")
 }
 
-// penstock's role keeps parse trees of queries out of the server's log if it may set log_min_messages. A superuser may
-// set it. Since Postgres 15, the right can also be granted to other roles.
+// If penstock's role has the right to set log_min_messages, the parse trees of queries must not get into the server's
+// log. A superuser has this right. Since Postgres 15, it can also be granted to other roles.
 func TestParseTreesNotLogged(t *testing.T) {
 	server := pgtest.Start(t, "log_min_messages=warning")
 	server.Exec("CREATE ROLE loader LOGIN PASSWORD 'l'; CREATE SCHEMA mine AUTHORIZATION loader")

@@ -87,7 +87,8 @@ func (b *backend) Digest(text string) string {
 // Discard implements [sqlmerge.Pooled].
 func (b *backend) Discard(table string) { b.passes.discard(table) }
 
-// anySource is used in place of a source's name if sources share tables and it does not matter which of them is meant.
+// anySource takes the place of a source's name where it matters only that sources share tables, not which source is
+// meant.
 const anySource = "any"
 
 // prepare creates the schema and penstock's own tables if they are missing. It is called at the beginning of a

@@ -115,7 +115,7 @@ func (c *contacts) batches(run, n int) (all []arrow.RecordBatch) {
 	return all
 }
 
-// pass makes one pass of rows, with perCommit rows in each commit.
+// pass loads rows in one pass, with perCommit rows in each commit.
 func (c *contacts) pass(b *testing.B, d *DB, run int, rows []arrow.RecordBatch, perCommit int) (total load.Outcome) {
 	n := len(rows) * batchRows
 	from, err := d.Cursor(b.Context(), leads)
@@ -181,8 +181,8 @@ func (s *spent) add(o spent) {
 	s.wall, s.client, s.server = s.wall+o.wall, s.client+o.client, s.server+o.server
 }
 
-// measure reports how long f takes, and its speed for n rows. On a shared machine, CPU time is more meaningful than
-// elapsed time.
+// measure reports how long f takes to process n rows, and the rows per second. On a shared machine, CPU time is more
+// meaningful than elapsed time.
 func measure(b *testing.B, s *pgtest.Server, name string, n int, f func()) spent {
 	start, client, server := time.Now(), cpu(), serverCPU(s)
 	f()
@@ -192,8 +192,8 @@ func measure(b *testing.B, s *pgtest.Server, name string, n int, f func()) spent
 	return m
 }
 
-// honest has the settings of a server with full durability. It does not set wal_level=minimal: COPY would then write no
-// WAL for a table that the same transaction has created.
+// honest has the settings of a server with full durability. It does not set wal_level=minimal, because with that
+// setting COPY would write no WAL for a table that the same transaction has created.
 var honest = []string{"fsync=on", "full_page_writes=on", "shared_buffers=512MB", "max_wal_size=4GB", "checkpoint_timeout=30min", "wal_level=replica"}
 
 // BenchmarkLoad loads a million records into a new table, and then loads the same records again. It compares this with

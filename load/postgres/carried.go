@@ -79,7 +79,7 @@ func (p *passTables) keep(table string) {
 	p.kept[table] = true
 }
 
-// forget() notes that a table does not exist, because its transaction was rolled back.
+// forget() notes that a table does not exist, because the transaction that created it was rolled back.
 func (p *passTables) forget(table string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,8 +126,8 @@ func (p *passTables) noteStale(tables []string) {
 
 // findLeftovers finds the tables of carried keys that killed processes have left for the stream. It runs after a commit
 // to the stream. After that commit, no other process can commit an earlier pass. So the tables of earlier passes are
-// not needed any more. If always is false, findLeftovers does this only for streams that noteStale has found, and only
-// once for each. Invariant 13
+// not needed any more. If the parameter always is false, findLeftovers looks only at streams that noteStale has found,
+// and only once at each stream. Invariant 13
 func (p *passTables) findLeftovers(ctx context.Context, s *session, k state.Key, always bool) {
 	prefix := carriedPrefixOf(k)
 	p.mu.Lock()

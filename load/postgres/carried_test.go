@@ -19,8 +19,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// slowList is a stream whose passes take several commits. Its keys are texts, and an unfinished pass stores each
-// of them.
+// slowList is a stream whose passes take several commits. Its keys are texts. An unfinished pass stores the key of each
+// record that it has found unchanged.
 type slowList struct {
 	key   state.Key
 	table schemas.Table
@@ -107,8 +107,8 @@ func TestManyPasses(t *testing.T) {
 	}
 }
 
-// After a crash of the server, the table of carried keys is empty. The pass then does not know which rows are
-// missing, and deletes nothing. After a shutdown, the keys are still there.
+// After a crash of the server, the table of carried keys is empty. The pass then does not know which rows are missing,
+// and deletes nothing. After a regular shutdown, the table still has the keys.
 func TestCarriedOverRestart(t *testing.T) {
 	server := pgtest.Start(t)
 	for _, crash := range []bool{true, false} {

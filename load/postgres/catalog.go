@@ -19,8 +19,8 @@ type object struct {
 }
 
 // relations returns an SQL condition on the relation c of pg_class. The condition is true if c belongs to the schema
-// and its name is one of names. It is also true for child tables: for the name leads, every name that begins with
-// leads__.
+// and has one of the given names. It is also true for child tables: if the name leads is given, it is true for every
+// name that begins with leads__.
 //
 // A database may have thousands of schemas, so the server must find the relations through the index on name and schema.
 // That index sorts names by their bytes, and the byte after _ is `. So all names that begin with leads__ are between

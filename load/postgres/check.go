@@ -55,10 +55,10 @@ func lackingRights(ctx context.Context, s *session, schema string) (Problems, er
 		{version < minVersion, fmt.Sprintf("the server has version %d; want 12 or later", version/10000)},
 		{utf8 == 0, "the database's encoding is not UTF8: CREATE DATABASE … ENCODING 'UTF8'"},
 		{replica == 1, "the server is a read-only replica: connect to the primary"},
-		{temp == 0, fmt.Sprintf("the role may not create temporary tables: GRANT TEMP ON DATABASE %s TO %s", database, role)},
-		{exists == 0 && creator == 0, fmt.Sprintf("schema %s is missing, and the role may not create it: CREATE SCHEMA %s AUTHORIZATION %s", quoted, quoted, role)},
-		{usage == 0, fmt.Sprintf("the role may not use schema %s: GRANT USAGE ON SCHEMA %s TO %s", quoted, quoted, role)},
-		{create == 0, fmt.Sprintf("the role may not create tables in schema %s: GRANT CREATE ON SCHEMA %s TO %s", quoted, quoted, role)},
+		{temp == 0, fmt.Sprintf("the role has no right to create temporary tables: GRANT TEMP ON DATABASE %s TO %s", database, role)},
+		{exists == 0 && creator == 0, fmt.Sprintf("schema %s is missing, and the role has no right to create it: CREATE SCHEMA %s AUTHORIZATION %s", quoted, quoted, role)},
+		{usage == 0, fmt.Sprintf("the role has no right to use schema %s: GRANT USAGE ON SCHEMA %s TO %s", quoted, quoted, role)},
+		{create == 0, fmt.Sprintf("the role has no right to create tables in schema %s: GRANT CREATE ON SCHEMA %s TO %s", quoted, quoted, role)},
 	} {
 		if c.bad {
 			out = append(out, c.say)

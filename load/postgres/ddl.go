@@ -62,7 +62,8 @@ func (t *transaction) index(ctx context.Context, table schemas.Table) error {
 	return t.run(ctx, create)
 }
 
-// keyLinks reports whether t is a child table in which the index of the primary key finds the rows of a record.
+// keyLinks reports whether t is a child table whose primary key begins with the column that links its rows to their
+// record. The index of such a key can find the rows of a record.
 func keyLinks(t schemas.Table) bool {
 	return load.Child(t.Columns) && sqlmerge.OneRowPerKey(t) && t.Key[0] == load.RootKeyColumn(t.Columns)
 }

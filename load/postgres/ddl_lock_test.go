@@ -20,7 +20,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// widened loads one row of a source into a shared table, with a new column.
+// widened loads one row of a source into a shared table. The row has a column that the table does not have yet.
 func widened(t testing.TB, d *DB, source string) error {
 	ctx, k := t.Context(), state.Key{Pipeline: "nightly", Source: source, Stream: "crm.leads"}
 	x, err := d.Share(source).Begin(ctx, k, "", load.Pass{Run: runID(2), Whole: true})

@@ -29,8 +29,8 @@ type Options struct {
 
 	// Servers shares connections with other destinations. If it is nil, the destination has connections of its own.
 	Servers *Servers
-	// Together is the number of destinations of the same server that one pass writes to; default 1. The limit of
-	// connections is at least Together + 1.
+	// Together says to how many destinations on this server one pass writes; default 1. The limit of connections is at
+	// least Together + 1.
 	Together int
 
 	// Schema is the schema of the tables, by default "public". If it does not exist, the first commit creates it. For
@@ -66,13 +66,13 @@ type Options struct {
 const (
 	defaultLockTimeout = 10 * time.Second
 	defaultWait        = time.Minute
-	// defaultSilence must be shorter than the lease of a stream. So a session that stalls has ended before another
-	// worker gets the lease.
+	// defaultSilence must be shorter than the lease of a stream. So if a worker stalls, the server ends its session
+	// before another worker gets the lease.
 	defaultSilence = 15 * time.Second
 )
 
-// Columns is the default limit of a stream's columns. A row of Postgres has 8,160 bytes. Long values are stored
-// elsewhere, but each takes 18 bytes in the row.
+// Columns is the default limit of a stream's columns. A row of Postgres has at most 8,160 bytes. Long values are stored
+// outside the row, but each of them takes 18 bytes in the row.
 const Columns = 400
 
 // ErrNotReadOnly is returned by Query for a statement that may do more than read.

@@ -135,8 +135,8 @@ func TestLostCommit(t *testing.T) {
 	}
 }
 
-// TestSlowCommit loses the answer to a COMMIT that the server is still processing. A read without the lock would find
-// that nothing is committed yet.
+// TestSlowCommit loses the answer to a COMMIT that the server is still processing. If penstock did not wait for the
+// stream's lock before it reads the outcome, it would find that nothing is committed.
 func TestSlowCommit(t *testing.T) {
 	server := pgtest.Shared(t)
 	p := newProxy(t, server.Address())

@@ -20,8 +20,8 @@ import (
 // stagedIn is a temporary table with staged rows.
 const stagedIn = "pg_temp.penstock_rows"
 
-// temporary returns SQL that creates a temporary table, which exists until the transaction ends. If an earlier
-// statement has left a table of that name, the SQL drops it first. The definition is a list of columns, or AS and a
+// temporary returns SQL that creates a temporary table, which exists until the transaction ends. If a table of that
+// name exists from an earlier statement, the SQL drops it first. The definition is a list of columns, or AS and a
 // query.
 func temporary(name, definition string) string {
 	drop := "DROP TABLE IF EXISTS " + name + "; CREATE TEMP TABLE " + name + " "
@@ -125,7 +125,8 @@ func (t *transaction) count(table schemas.Table, rows int64) {
 	t.written[table.Name] = writtenRows{table, t.written[table.Name].rows + rows}
 }
 
-// wholeRows returns the columns that are sent for whole rows of a table. The last one is the ordinal.
+// wholeRows returns the columns of a table's rows as they are sent to the server. The last column is the ordinal, by
+// which the server orders rows with the same key.
 func wholeRows(t schemas.Table) []codec.Column {
 	var sources []codec.Column
 	for _, f := range t.Columns.Fields() {
@@ -185,7 +186,7 @@ type rows struct {
 	table  string
 	subset *codec.Ordinals // ordinals of the rows to send; nil: all rows
 	begins map[int64]int64 // by ordinal: when the row becomes valid, in microseconds; nil: the row's synced_at
-	report *schemas.Table  // the table named in rejects of values that cannot be stored; nil: no rejects
+	report *schemas.Table  // if a value cannot be stored, the reject names this table; nil: no rejects
 }
 
 // chosen returns the staged rows that an insertion writes.
@@ -294,8 +295,8 @@ func (t *transaction) remember(found map[string]*object) {
 	}
 }
 
-// typeOf returns the type with which a column is sent to the server. If the table has the column, it is the type of the
-// column in the table.
+// typeOf returns the type with which a column is sent to the server. For a column of the table, this is the type that
+// the column has in the table.
 func (t *transaction) typeOf(types map[string]string, s codec.Column) string {
 	if typ := types[s.From]; typ != "" {
 		return typ

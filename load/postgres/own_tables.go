@@ -40,8 +40,9 @@ func (o *ownTables) learn(source string) {
 	o.ready[source != ""] = true
 }
 
-// recheck returns err. If err says that a table is missing, a person has dropped one of penstock's own tables. Then
-// recheck wraps err so that the transaction is tried again, and the next attempt creates the table.
+// recheck is for the case that a person has dropped one of penstock's own tables. If err says that a table is missing,
+// recheck wraps err so that the transaction is tried again, and the next attempt creates the table. Any other error is
+// returned unchanged.
 func (o *ownTables) recheck(err error) error {
 	if pgerror.Code(err) != pgerror.UndefinedTable {
 		return err
@@ -147,8 +148,8 @@ func makeSQL(sql dialect, l lack) string {
 }
 
 // fill returns the storage option of one of penstock's own tables. Most runs replace each row of _penstock_state and
-// _penstock_rejects. So their pages keep free space. If the new version of a row fits in the same page, the server does
-// not change the indexes, and writes half as much to its log.
+// _penstock_rejects. So the pages of these two tables are not filled up. If the new version of a row fits in the page
+// of the old version, the server does not change the indexes, and writes half as much to its log.
 func fill(t schemas.Table) string {
 	if t.Name == load.State.Name || t.Name == load.Rejects.Name {
 		return " WITH (fillfactor = 40)"

@@ -26,7 +26,7 @@ type pool struct {
 	mu     sync.Mutex
 	closed bool
 	active map[*session]bool
-	places map[*func()]bool       // functions that give back the reserved places
+	places map[*func()]bool       // the places that are reserved for transactions: each function gives one of them back
 	copies map[string]stalledCopy // by process id of the session on the server: see terminateStalled
 }
 
@@ -220,9 +220,9 @@ func (p *pool) beginSQL() string {
 	return "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; " + p.settings([2]string{"synchronous_commit", "on"})
 }
 
-// lockWaitFactor limits how long a transaction waits for the advisory lock of a table that other sources change: this
-// many times [Options].Wait. The limit is high because the last of many sources waits for the commits of all the
-// others. This wait blocks no reader.
+// If other sources change the columns of a shared table, a transaction waits for the table's advisory lock. It waits up
+// to lockWaitFactor times [Options].Wait. The limit is high because the last of many sources waits for the commits of
+// all the others. This wait blocks no reader.
 const lockWaitFactor = 10
 
 // advisoryLockSQL returns SQL that waits for the advisory locks with the given names.
@@ -234,7 +234,8 @@ func (p *pool) advisoryLockSQL(names ...string) string {
 	return sql + "; SET LOCAL lock_timeout = " + millis(p.o.LockTimeout)
 }
 
-// checkServer checks penstock's own names; see checkOwnNames.
+// checkServer returns an error if a view or another object has the name of one of penstock's own tables; see
+// checkOwnNames.
 func (p *pool) checkServer(ctx context.Context, sql dialect) error {
 	return p.retry(ctx, func() error {
 		s, err := p.acquire(ctx)

@@ -158,8 +158,8 @@ func (d *DB) Check(ctx context.Context) error {
 	return nil
 }
 
-// Warnings lists rights that a run does not need. penstock's role may have them, or other roles may have them in the
-// schema. Each warning is one line and says what to do.
+// Warnings warns of rights that a run does not need and that may do harm: rights of penstock's role, and rights of
+// other roles in the schema. Each warning is one line and says what to do.
 func (d *DB) Warnings(ctx context.Context) (out []string, err error) {
 	err = d.b.pool.read(ctx, func(s *session) error {
 		out, err = s.strings(ctx, excessSQL(d.b.schema))

@@ -79,11 +79,12 @@ const queryName = "penstock_query"
 
 // prepare() prepares a query. Other roles may have created functions and operators in the destination's schema with the
 // names of built-in ones. If a query called such a function, the function would run with the rights of penstock's role.
-// So the server first parses the query, and penstock checks which functions it calls. Then the server runs the parsed
-// query. So no other role can change the meaning of a name between the check and the run.
+// To prevent that, the server first parses the query, penstock checks which functions it calls, and then the server
+// runs the parsed query. So no other role can change the meaning of a name between the check and the run.
 //
 // A pooler may rename a prepared statement. If an earlier client has prepared a statement with the same text, the
-// pooler may use that one and not parse the text again. So prepare adds a random comment, which makes the text unique.
+// pooler may use that statement and not parse the text again. So prepare adds a random comment, which makes the text
+// unique.
 func (q readQuery) prepare(ctx context.Context, s *session, schema string) (_ *pgconn.StatementDescription, name string, err error) {
 	const plain = "SET LOCAL search_path = pg_catalog, pg_temp"
 	names := "SET LOCAL search_path = pg_catalog, " + ident(schema) + ", pg_temp"
@@ -138,9 +139,9 @@ const checkedSQL = `WITH RECURSIVE checked(oid) AS (
 	UNION SELECT y.oid, oprname FROM y JOIN pg_operator ON y.oid IN (oprleft, oprright, oprresult)`
 
 // checkTypes returns an error if it is not safe to let the server parse the statement. While the server parses, it
-// converts literals to their types. If the type is an array, record or range, the conversion runs the checks of the
-// domains in it. If the statement contains a name that checkedSQL has found, checkTypes examines the functions that
-// these checks call. If one of them is forbidden, the statement is refused.
+// converts literals to their types. If the type is an array, record or range that contains a domain, the conversion
+// runs the checks of the domain. If the statement contains a name that checkedSQL has found, checkTypes examines the
+// functions that these checks call. If one of them is forbidden, the statement is refused.
 func checkTypes(ctx context.Context, s *session, schema, sql string) error {
 	text, types := strings.ToLower(strings.ReplaceAll(sql, `""`, `"`)), ""
 	err := s.query(ctx, checkedSQL, func(v [][]byte) error {

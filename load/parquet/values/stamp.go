@@ -28,8 +28,8 @@ func Stamp(a arrow.Array, values map[int]int64) arrow.Array {
 	return b.NewArray()
 }
 
-// Lattice returns the type in which penstock reads a column of type t from a file. It returns nil if penstock writes no
-// such type.
+// Lattice returns penstock's type for a column that has the type t in a file. It returns nil if penstock does not write
+// columns of the type t.
 func Lattice(t arrow.DataType) arrow.DataType {
 	switch t := t.(type) {
 	case *arrow.BooleanType, *arrow.Int64Type, *arrow.Float64Type, *arrow.Decimal128Type, *arrow.Date32Type, *arrow.StringType:

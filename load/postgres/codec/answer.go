@@ -107,8 +107,8 @@ func (a *Answer) Add(values [][]byte) error {
 }
 
 // decideTypes decides the types of numeric columns with an unknown scale. Its argument says whether a.first has all
-// rows of the result. If so, and if all values fit, the column becomes a decimal with the greatest scale. Otherwise the
-// column becomes text, which can hold any number.
+// rows of the result. If so, and if a decimal type can hold all values of the column, the column gets a decimal type
+// with the greatest scale among the values. Otherwise the column becomes text, which can hold any number.
 func (a *Answer) decideTypes(whole bool) error {
 	for _, i := range a.undecided {
 		scale, digits := int32(0), int32(0)

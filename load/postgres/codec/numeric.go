@@ -119,7 +119,8 @@ func parseNumeric(b []byte) (units *big.Int, shown int32, err error) {
 	return units, scale, nil
 }
 
-// shift multiplies v by 10^exponent. A negative exponent cuts off digits. Callers know that these are zeros.
+// shift multiplies v by 10^exponent. A negative exponent cuts off the last digits. Callers use it only if these digits
+// are zeros.
 func shift(v *big.Int, exponent int) {
 	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(max(exponent, -exponent))), nil)
 	if exponent >= 0 {

@@ -62,8 +62,8 @@ func fits(doc []byte, binary bool) bool {
 }
 
 // The function plain() is a quick test of a document. If it returns true, the document has no zero character and no
-// negative zero, and is within the limits. Then only its syntax must be checked. If it returns false, all of this may
-// still be true.
+// negative zero, and is within the limits. Then only its syntax must be checked. The result false means only that the
+// quick test cannot decide.
 func plain(doc []byte) bool {
 	if len(doc) > mostDigits {
 		return false

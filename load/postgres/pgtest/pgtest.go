@@ -163,8 +163,8 @@ func (s *Server) initialize() {
 	require.NoError(s.t, err, "%s", out)
 }
 
-// segment is an option of initdb. It makes the files of the server's log 1 MB long instead of 16 MB. Then a copy needs
-// half the space.
+// segment is an option of initdb. It makes the files of the server's log 1 MB long instead of 16 MB. So a copy of the
+// server's files needs half the space.
 const segment = "--wal-segsize=1"
 
 // makeTemplate runs initdb in a new folder, and then renames the result to its final name. It makes both folders in the
