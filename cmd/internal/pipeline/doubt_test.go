@@ -320,7 +320,7 @@ func TestRowsAfterRefusedPagesAreKept(t *testing.T) {
 			rep, all := r.once(t, Options{})
 			require.Equal(t, tt.live, r.live(), rep.Err)
 			if tt.held {
-				require.ErrorContains(t, rep.Err, "the source refuses the page after the last full one")
+				require.ErrorContains(t, rep.Err, "the source refuses the page after the last full page")
 				require.Equal(t, Consistent, rep.Verdict)
 				require.Contains(t, rep.Reasons, "so the list may go on")
 				require.Equal(t, 75, all.ExitCode())

@@ -49,7 +49,7 @@ func refutationNote(r cursor.Refutation, s schemas.Stream) string {
 }
 
 // stillRefuted returns r if r is about the field and the parameter by which incremental passes over s request changes.
-// If the configuration of these has changed since r was found, stillRefuted returns an empty Refutation.
+// If that configuration has changed since r was found, stillRefuted returns an empty Refutation.
 func stillRefuted(r cursor.Refutation, s schemas.Stream) cursor.Refutation {
 	if r.Of != "" && s.Incremental.Set() && r.Of != requestsBy(s) {
 		return cursor.Refutation{}

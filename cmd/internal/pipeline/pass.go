@@ -25,7 +25,7 @@ type pass struct {
 	*streamRun
 	id      string
 	number  int       // number in its run, from 1
-	began   time.Time // time by the run's clock
+	began   time.Time // when the pass began, by the run's clock
 	resumes bool      // an earlier process began this pass
 
 	restKnown    bool

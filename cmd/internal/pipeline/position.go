@@ -49,8 +49,8 @@ func (k *destinationRun) all(p *pass, g *group) bool {
 		(g.end.Rule != extract.RuleWindows || p.from == "")
 }
 
-// keep returns the position of the last pass that was not contradicted. The cursor must not cover records that did
-// not arrive.
+// keep returns the position for the cursor after a contradicted pass: the position of the last pass that was not
+// contradicted. So the cursor does not cover records that did not arrive.
 func (k *destinationRun) keep(p *pass) cursor.Position {
 	pos := k.start
 	pos.TouchedBy = p.id // makes the cursor differ from the stored one; the position stays the same

@@ -20,7 +20,7 @@ const runStream = "_run"
 
 // Recorded is a run that reads no stream: see [Record].
 type Recorded struct {
-	Config  Config           // Run is the id of the run
+	Config  Config           // its field Run is the id of the run
 	Down    map[string]error // the destinations that are left out, and why
 	Settled map[string]bool  // the destinations in which an earlier run has ended
 }

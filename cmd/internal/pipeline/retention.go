@@ -8,7 +8,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 )
 
-// removed counts the rows that a run has removed from penstock's own tables in a destination. The run's row stores it.
+// removed says what a run has removed from penstock's own tables in a destination. The run's row stores it as JSON.
 type removed struct {
 	load.Trimmed
 	Before time.Time `json:"before"`

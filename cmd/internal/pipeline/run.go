@@ -50,7 +50,7 @@ type runRow struct {
 	stored  state.Cursor
 	ended   int64
 	before  string           // id of the previous run; "" if there is none
-	attempt string           // id of the attempt at the run; "" for the first one
+	attempt string           // id of the attempt at the run; "" for the first attempt
 	earlier *earlierAttempts // earlier attempts at this run; nil: none
 	removed *removed         // what this run has removed; nil if nothing
 }

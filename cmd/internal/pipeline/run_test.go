@@ -203,7 +203,7 @@ func TestResumedPassIsFollowedByAWholeOne(t *testing.T) {
 	require.EqualValues(t, 2, rep.Streams[0].Counts.Deleted)
 }
 
-// After an interruption, unread records move to pages that were read before. They must not be missed.
+// After an interruption, unread records move to pages that were already read. The next run must not miss them.
 func TestListMovesBeforeAPassIsResumed(t *testing.T) {
 	l := &sourcetest.List{Records: sourcetest.Records(0, 30), Size: 10, Fail: func(page int) error {
 		if page == 2 {

@@ -42,8 +42,8 @@ type PassListener interface {
 
 // RecordSource is implemented by sources that can request one record, such as *extract.Client.
 type RecordSource interface {
-	// Record requests one record of s. The map has a JSON scalar for the name of each parameter of the stream,
-	// for example {"id":7}. Record returns nil only if the source reports that the record does not exist. Every other
-	// answer without the record is an error.
+	// Record requests one record of s. The map has one entry for each parameter of the stream, its name and a JSON
+	// scalar: for example {"id":7}. Record returns nil only if the source reports that the record does not exist. Every
+	// other answer without the record is an error.
 	Record(ctx context.Context, s schemas.Stream, values map[string][]byte) (record []byte, requests int, err error)
 }

@@ -15,8 +15,8 @@ const (
 
 var errGrace = errors.New("stopped while committing")
 
-// WithGrace returns a context that ends later than ctx: by the duration d. If a run is stopped while it commits, the
-// commit can end within this time. The caller must call the CancelFunc when the commit has ended.
+// WithGrace returns a context that ends when the duration d has passed after the end of ctx. If a run is stopped while
+// it commits, the commit can end within this time. The caller must call the CancelFunc when the commit has ended.
 func WithGrace(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var timer *time.Timer

@@ -88,8 +88,8 @@ func (st *streamRun) nextPass(ctx context.Context) *pass {
 	return st.inStep()
 }
 
-// inStep returns a pass that several unfinished destinations share. They continue the same pass at the same position,
-// or they all begin a new pass.
+// inStep returns a pass that several unfinished destinations share. All of these destinations continue the same pass at
+// the same position, or all of them begin a new pass.
 func (st *streamRun) inStep() *pass {
 	var p *pass
 	for _, k := range st.destinations {

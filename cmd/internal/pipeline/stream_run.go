@@ -22,7 +22,7 @@ type streamRun struct {
 	destinations  []*destinationRun
 	passes        int
 	known         Memory
-	probeRequests int // requests of probes that no pass has counted yet
+	probeRequests int // number of probe requests that no pass has counted yet
 	lock          *overlay.Lock
 	holdsLock     bool // whether the run holds the lock; a pass may release it between commits
 
@@ -151,7 +151,7 @@ func (st *streamRun) without(e *extract.RefutedError) extract.Convention {
 	return c
 }
 
-// unseen reports whether page has the first records of a list whose structure is still unknown.
+// unseen reports whether a page contains the first records of a list whose structure is still unknown.
 func (st *streamRun) unseen(page extract.Page) bool {
 	return !st.renegotiated && st.known.Of != "" && !st.known.Located && st.probed() && len(bytes.TrimSpace(page.Records)) > len("[]")
 }

@@ -19,8 +19,8 @@ import (
 )
 
 // surveyedDestination is a destination whose streams were surveyed when the run began. Its methods answer from the
-// survey for at most surveyAge. After a transaction of this process has changed a stream, they read the destination for
-// this stream.
+// survey for at most surveyAge. After a transaction of this process has changed a stream, the methods read this stream
+// from the destination.
 type surveyedDestination struct {
 	load.Destination
 	by     load.Surveyor

@@ -113,10 +113,10 @@ func (t *rejectRetry) fit(known []schemas.Table, records []*reject.Row) (*refitt
 	return out, nil
 }
 
-// later() finds the rows of the table with the same key as a record in m. For each record it returns the id of the pass
-// that wrote its row. Usually it ignores a row that was written before the record was rejected, because the record is
-// newer. But it includes such a row if another pass has read the stream since then. That pass may have found the row
-// unchanged, and an unchanged row is not written again.
+// later() finds the rows of the table that have the same key as a record in m. The result contains, for such a record,
+// the id of the pass that wrote the row. A row that was written before the record was rejected usually does not count,
+// because the record is newer. But the row counts if another pass has read the stream since then: that pass may have
+// found the row unchanged, and an unchanged row is not written again.
 func (t *rejectRetry) later(ctx context.Context, known []schemas.Table, m *refitted) (map[*reject.Row]string, error) {
 	found := map[*reject.Row]string{}
 	asked := map[string][]*reject.Row{}

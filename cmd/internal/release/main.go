@@ -1,6 +1,6 @@
 // Command release writes the files of a release for a built binary: an archive, a CycloneDX SBOM, an in-toto statement
-// with SLSA provenance, and the SHA-256 sums of these. The same binary always results in the same files. `make release`
-// runs it.
+// with SLSA provenance, and a list of their SHA-256 sums. The same binary always results in the same files.
+// `make release` runs it.
 package main
 
 import (

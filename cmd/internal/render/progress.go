@@ -18,7 +18,7 @@ const LogEvery = 10 * time.Second
 
 const (
 	drawEvery = 200 * time.Millisecond // how often progress is drawn on a terminal
-	paceOver  = 3 * time.Second        // window of the request rate
+	paceOver  = 3 * time.Second        // the request rate is the average over this time
 )
 
 // Progress follows a run's events and shows its progress. It is safe for concurrent use.

@@ -36,7 +36,7 @@ type Run struct {
 // Part is a row of the table of runs in one destination. It describes what one run did for one source.
 type Part struct {
 	Destination    string
-	Source         string // "" if the pipeline has only one
+	Source         string // "" if the pipeline has only one source
 	Status         pipeline.Status
 	Started, Ended time.Time
 	Error          string

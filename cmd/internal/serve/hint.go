@@ -6,12 +6,12 @@ import (
 )
 
 // hintEvery is the minimum time between two runs that unverified deliveries cause. So forged deliveries cause at most
-// one run per minute, and only of the streams that the configuration lists for this case.
+// one run per minute. This run reads only the streams that the configuration lists for this case.
 const hintEvery = time.Minute
 
-// Hinted wakes the workers because an unverified delivery for a source has arrived. Its content is not used. The
-// pipelines of the source read the streams that the configuration lists for this case, usually none. Hinted does
-// not block.
+// Hinted wakes the workers because an unverified delivery for a source has arrived. The content of the delivery is not
+// used. The pipelines of the source read the streams that the configuration lists for this case, usually none. Hinted
+// does not block.
 func (d *Daemon) Hinted(source string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -248,8 +248,8 @@ var (
 	ownPath   = regexp.MustCompile(`^/([^/\\]|$)`)
 )
 
-// judge checks a response. It must not be an internal error, show data to a visitor who may not see it, contain
-// markup from the request, or redirect to another site.
+// judge checks a response. The response must not be an internal error, contain data that the visitor has no permission
+// to see, contain markup from the request, or redirect to another site.
 func (s *surface) judge(t *testing.T, v visitor, r *http.Request, w *httptest.ResponseRecorder) {
 	t.Helper()
 	about := fmt.Sprintf("%s: %s %s: %d", v.name, r.Method, r.URL, w.Code)

@@ -110,7 +110,7 @@ func TestMounted(t *testing.T) {
 	}
 }
 
-// Run returns after runs, live updates and idle connections have ended. Slow requests do not delay it.
+// Run returns after runs, live updates and idle connections have ended. Run does not wait for slow requests.
 func TestStop(t *testing.T) {
 	begun := make(chan struct{})
 	ended := false

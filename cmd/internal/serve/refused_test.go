@@ -98,8 +98,8 @@ func TestOtherRunEnds(t *testing.T) {
 	})
 }
 
-// If a run cannot begin because of another run, it leaves no record, and no notice says that it has ended. The daemon
-// calls Await for the other run. A daemon that is stopped meanwhile stops at once. // Invariant 14
+// A run that cannot begin because of another run leaves no record, and no notice reports its end. The daemon calls
+// Await for the other run. A daemon that is stopped meanwhile stops at once. // Invariant 14
 func TestRefusedRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)

@@ -189,7 +189,7 @@ func TestClockJumps(t *testing.T) {
 			}
 			d := p.due("p", sofar, now, slotState{})
 			for _, s := range d.slots {
-				if recorded[s.Due] == 0 { // the journal stores only the first record of a slot, too
+				if recorded[s.Due] == 0 { // the journal also stores only the first record of a slot
 					recorded[s.Due] = 1
 					if s.State == state.SlotWaiting {
 						ran[s.Due]++

@@ -95,9 +95,9 @@ func newSource(f From) source {
 	return s
 }
 
-// read returns the value at the place s, or "" if the delivery has no such value. The parameter parsed is the value that
-// the caller has found in the signature header; read returns it if the place is [Parsed]. The reason is Malformed if a
-// header has several values, or a value that is too long or not printable.
+// read returns the value at the place s, or "" if the delivery has no such value. The parameter parsed is the value
+// that the caller has found in the signature header; read returns it if the place is [Parsed]. The reason is Malformed
+// if a header has several values, or a value that is too long or not printable.
 func (s *source) read(d *Delivery, parsed string) (string, Reason) {
 	switch {
 	case s.from == Parsed:

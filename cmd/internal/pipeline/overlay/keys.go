@@ -12,7 +12,7 @@ import (
 )
 
 // Keys is a Bloom filter of the keys that a pass has read. After a false positive, a record counts as a duplicate by
-// mistake. That weakens the proof that the list is complete, but deletes nothing. // Invariants 6, 12
+// mistake. This weakens the proof that the list is complete, but never causes a deletion. // Invariants 6, 12
 type Keys struct {
 	seed maphash.Seed
 	bits []uint64

@@ -48,8 +48,8 @@ const NoneMissing = "none missing"
 
 // rules are in order of precedence; the first rule that applies decides. There are three ways to delete missing rows.
 // The last rule deletes all of them, because the pass is proven or a person has confirmed that its list is complete.
-// The rule "empty list" deletes all of them if a person confirms it. Other rules delete only rows whose records the
-// source reports as gone, each at its own address. // Invariant 12
+// The rule "empty list" deletes all of them if a person confirms it. Other rules request each missing record, and
+// delete only the rows whose records the source reports as gone. // Invariant 12
 var rules = []rule{
 	{"rows unknown", func(t *Table) bool { return !t.Swept }, (*Table).unknownRows},
 	{"rest of a resumed pass", restOfList, repeat},
@@ -77,7 +77,7 @@ var rules = []rule{
 
 // Decide applies the rules of deletion. A row is deleted if a proven pass did not contain it and a witness confirms
 // that it is gone. After a pass that is not proven, there are two ways to delete a row: the source reports the record
-// as gone at the record's own address, or a person confirms the deletion. To delete many rows at once, a person must
+// as gone when this record is requested, or a person confirms the deletion. To delete many rows at once, a person must
 // always confirm. Invariant 12
 func Decide(t Table) Decision { return decide(&t, rules) }
 
@@ -104,8 +104,8 @@ func restOfList(t *Table) bool {
 	return t.Resumed && !t.Last && !t.OfParents() && !t.Partial && !t.OfWindows()
 }
 
-// betterVerdict reports whether to read the list again. Only a second reading shows whether the list moved
-// while it was read.
+// betterVerdict reports whether the list must be read again. Only a second reading shows whether records have moved to
+// other pages while the list was read.
 func betterVerdict(t *Table) bool {
 	switch moved := t.Unwatched() && t.Inserted > 0 && !t.OfWindows(); {
 	case t.Last:
@@ -142,11 +142,11 @@ func (t *Table) doubtful() Decision {
 	return d
 }
 
-// unwitnessed repeats the pass to get a witness. If the run makes no further pass, it keeps the missing rows.
+// unwitnessed repeats the pass to get a witness. If the run makes no further pass, the missing rows are kept.
 func (t *Table) unwitnessed() Decision {
 	switch {
 	case t.Refused && !t.Confirm && !t.accounted():
-		d := t.hold(fmt.Sprintf("%d rows are missing, and the source refuses the page after the last full one, so the list may go on", t.Missed))
+		d := t.hold(fmt.Sprintf("%d rows are missing, and the source refuses the page after the last full page, so the list may go on", t.Missed))
 		d.Confirm = d.Held != ""
 		return d
 	case t.Last:

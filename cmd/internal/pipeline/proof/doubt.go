@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Doubt is a reason not to trust a pass. Most is the best verdict that a pass can get while the doubt applies.
+// Doubt is a reason not to trust a pass. The field Most is the best verdict that a pass can get while the doubt
+// applies.
 type Doubt struct {
 	Name    string
 	Most    Verdict

@@ -32,7 +32,7 @@ type Facts struct {
 	Moved   int `json:"moved,omitempty"`   // the extractor: pages whose total differs from the previous page's
 	Shifted int `json:"shifted,omitempty"` // the extractor: pages at the end that had other records when requested again
 	Overlap int `json:"overlap,omitempty"` // the extractor: records that the previous page had too
-	Alike   int `json:"alike,omitempty"`   // the extractor: records without a key whose equal was on the page before or on the first page, probably not by chance
+	Alike   int `json:"alike,omitempty"`   // the extractor: records without a key that equal a record of the previous page or of the first page, probably not by chance
 	Doubled int `json:"doubled,omitempty"` // the extractor: records that appeared twice on one page
 	Uneven  int `json:"uneven,omitempty"`  // the extractor: pages before the last that had fewer records than an earlier page, unless they are requested by cursor; 1 for pages of 100, 97, 100 and 12 records
 	Stale   int `json:"stale,omitempty"`   // the extractor: pages that were older than an earlier page, as from a cache

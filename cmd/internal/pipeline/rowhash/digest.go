@@ -14,8 +14,9 @@ import (
 // records, and no two of these records share a lane, the digests differ in n lanes.
 const lanes = 256
 
-// Digest is a fingerprint of the keys of a pass's rows, in any order. In a table without a key, the hashes of the rows
-// take the place of keys. If two digests are equal, the passes read the same rows, each the same number of times.
+// Digest is a fingerprint of the keys of a pass's rows. The order of the rows does not matter. In a table without a
+// key, the hashes of the rows take the place of keys. If two digests are equal, the passes read the same rows, each the
+// same number of times.
 type Digest struct {
 	Rows uint64
 	Text uint64 // number of rows whose key is not one integer

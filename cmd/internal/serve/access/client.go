@@ -84,7 +84,7 @@ func clientOf(r *http.Request) client {
 	ip, err := netip.ParseAddr(host)
 	here := err != nil || ip.IsLoopback() // the address of a unix socket cannot be parsed
 	// Only a proxy on this machine or on a private network counts as a proxy. A client on a private network may
-	// pretend to be one, but the shared limit of unknown clients still applies to it.
+	// pretend to be a proxy, but the shared limit of unknown clients still applies to this client.
 	c := client{forwarded: Forwarded(r) && (here || ip.IsPrivate())}
 	if here && !c.forwarded {
 		return local

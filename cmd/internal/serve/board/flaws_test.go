@@ -1,6 +1,6 @@
 package board_test
 
-// flaws is a script that lists the faults of a page. These make the page hard to use for people with low vision,
+// flaws is a script that lists the faults of a page. Such faults make a page hard to use for people with low vision,
 // without a mouse, or with a small screen.
 const flaws = `(() => {
   const found = [];

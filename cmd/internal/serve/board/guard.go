@@ -122,8 +122,8 @@ func (b *Board) stranger(w http.ResponseWriter, r *http.Request) {
 	case isAPI(r):
 		b.problem(w, r, access.Status(w.Header(), access.ErrMissing), "a token is required: Authorization: Bearer …")
 	case !changes(r) && r.Header.Get("Sec-Fetch-Site") == "cross-site":
-		// The visitor has followed a link on another site, so the browser did not send the session's cookie. It sends
-		// the cookie with the next request. The page "again" makes the browser send that request.
+		// The visitor has followed a link on another site, so the browser did not send the session's cookie. The browser
+		// sends the cookie with its next request, and the page "again" makes the browser send that request.
 		b.render(w, http.StatusOK, "again", page{Title: "Dashboard", Here: r.URL.RequestURI()})
 	default:
 		http.Redirect(w, r, "/signin?next="+url.QueryEscape(local(r.URL.RequestURI())), http.StatusSeeOther)

@@ -35,7 +35,7 @@ func ToneOf(s pipeline.Status) Tone {
 	return ToneAttention
 }
 
-// Graver compares two tones by severity. It is negative if a is milder.
+// Graver compares two tones by severity. The result is negative if a is milder than b.
 func Graver(a, b Tone) int {
 	mildest := []Tone{ToneNew, ToneOK, ToneBusy, ToneAttention, ToneFailing}
 	return cmp.Compare(slices.Index(mildest, a), slices.Index(mildest, b))

@@ -44,7 +44,7 @@ type Config struct {
 type DestinationPart struct {
 	Name     string
 	Source   string                                                             // the source to which the part belongs; "": it contains the data of several sources
-	Open     func(context.Context) (load.Destination, error)                    // nil: each source has a part, and there are too many to read them all
+	Open     func(context.Context) (load.Destination, error)                    // nil if each source has a part, and there are too many parts to read them all
 	OpenPart func(ctx context.Context, source string) (load.Destination, error) // opens the part of one source; nil if sources have no parts
 }
 

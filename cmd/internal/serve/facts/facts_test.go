@@ -103,7 +103,7 @@ func TestZoneOfASchedule(t *testing.T) {
 	}
 }
 
-// A run into two destinations is one item, with the worse of both statuses.
+// A run into two destinations is one item, with the worse of the two statuses.
 func TestRunInTwoPlaces(t *testing.T) {
 	at := time.Now()
 	a := board.Run{ID: "r1", Destinations: []string{"a"}, Status: pipeline.StatusComplete, Ended: at, Counts: pipeline.Counts{Fetched: 3, Written: 3}, Streams: 2}

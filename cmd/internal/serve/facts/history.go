@@ -44,7 +44,7 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 			scheduled(ctx, f.Journal, s, all, at)
 		}
 		if r := s.Running; r != nil && reads(s.Sources, source) {
-			if _, ok := at[r.Run]; !ok { // it began after the snapshots were read
+			if _, ok := at[r.Run]; !ok { // the run began after the snapshots were read
 				all = append(all, board.Run{ID: r.Run, Pipeline: s.Name, Destinations: s.Destinations, Status: pipeline.StatusRunning, Started: r.Started, Streams: len(s.Streams)})
 			}
 		}
@@ -56,10 +56,9 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 // mostScheduled is the maximum number of a pipeline's slots that are read to find the status of its runs.
 const mostScheduled = 200
 
-// scheduled() sets the status of the runs that have a slot. The status in the destinations may be wrong, because they
-// contain only the sources that the run has begun to read. So a run that is still in progress may seem to be complete
-// there.
-// Invariant 14
+// scheduled() sets the status of the runs that have a slot. The status in the destinations may be wrong: the
+// destinations contain only the sources that the run has begun to read, so a run that is still in progress may seem to
+// be complete. // Invariant 14
 func scheduled(ctx context.Context, j state.Journal, p serve.Status, all []board.Run, at map[string]int) {
 	slots, err := j.Slots(ctx, p.Name, mostScheduled)
 	if err != nil {
