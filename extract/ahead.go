@@ -22,7 +22,7 @@ type ahead[K comparable] struct {
 	// early returns the answer to k if an earlier request has brought it, and nil otherwise. The field may be nil.
 	early func(k K) *answer
 
-	// apart, if it is not nil, makes requests outside the order of the queue.
+	// apart makes requests in an order of its own. The field may be nil.
 	apart apart[K]
 
 	queue    []*pending[K]

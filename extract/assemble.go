@@ -23,7 +23,7 @@ type assembler struct {
 	deep      bool
 	seed      maphash.Seed
 
-	group   []byte // stream.Context as JSON; it names a member of _context
+	group   []byte // the name of a member of _context, from stream.Context, as JSON
 	groupOf string
 	scratch []byte
 	members []string // for each key column, the member that holds it; until this is known, the name of the column

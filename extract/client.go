@@ -64,7 +64,7 @@ type Client struct {
 	mu      sync.Mutex
 	feeds   map[string]*parentFeed
 	waiting map[chan struct{}]bool   // channels of the lists that request answers in advance: see listen
-	early   map[string]*earlyAnswers // by stream, while its pass has not begun
+	early   map[string]*earlyAnswers // by stream, until the pass of the stream begins
 	sizes   map[string]string        // parameters of the page size, by dialect: see negotiation.dialect
 	settles func(schemas.Stream) schemas.Stream
 }

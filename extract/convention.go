@@ -54,7 +54,7 @@ type Convention struct {
 	LearnedAt time.Time `json:"learned_at"`
 	Requests  int       `json:"requests"` // number of requests that the probes sent, retries included
 
-	Open       bool               `json:"open,omitempty"`     // the answers showed too little; a later run probes again
+	Open       bool               `json:"open,omitempty"`     // the answers did not show all facts; a later run probes again
 	Thorough   bool               `json:"thorough,omitempty"` // probed for orders and filters too
 	Located    bool               `json:"located,omitempty"`  // Records is known; a Records of "" stands for the whole body
 	Records    string             `json:"records,omitempty"`  // JSON pointer; * stands for every element or value
@@ -63,8 +63,8 @@ type Convention struct {
 	Pagination schemas.Pagination `json:"pagination"`
 	Shape      string             `json:"shape,omitempty"` // outline of the envelope; if it changes, the endpoint is probed again
 
-	Order  *Order            `json:"order,omitempty"`  // the order in which the list comes if none is requested
-	Filter *Filter           `json:"filter,omitempty"` // nil if none has been confirmed
+	Order  *Order            `json:"order,omitempty"`  // the order of the list if the request names no order
+	Filter *Filter           `json:"filter,omitempty"` // nil if no filter is confirmed
 	Units  map[string]string `json:"units,omitempty"`  // by top-level field: see the Unit constants of package records
 
 	Volatile []string `json:"volatile,omitempty"` // top-level fields that differ on every reading
@@ -83,7 +83,7 @@ type Convention struct {
 type Order struct {
 	Field    string `json:"field"`               // top-level field of the records
 	Desc     bool   `json:"desc"`                // the largest or newest record comes first
-	ByChange bool   `json:"by_change,omitempty"` // proved: it is the order of change, not of creation
+	ByChange bool   `json:"by_change,omitempty"` // proved: the list is in the order of change, not of creation
 }
 
 // Filter is a query parameter that leaves out records whose last change is before a given time.
@@ -91,7 +91,7 @@ type Filter struct {
 	Param    string `json:"param"`     // updated_since, created[gte], …
 	Field    string `json:"field"`     // top-level field of the records that is compared with the parameter
 	Format   string `json:"format"`    // how the time is written: one of the Unit constants of package records
-	ByChange bool   `json:"by_change"` // proved: it compares the time of change, not of creation
+	ByChange bool   `json:"by_change"` // proved: the filter compares the time of change, not of creation
 }
 
 // ErrShape is wrapped by errors of [Client.Pages] if the endpoint's answers no longer fit the stream. Another call of
@@ -184,8 +184,8 @@ func (c Convention) Hypotheses() Convention {
 	return h
 }
 
-// incremental returns i with the filter or order that was found. It never uses the time of creation, because a run
-// would miss all updates.
+// incremental returns the settings i with the filter or order that was found. It never uses the time of creation,
+// because a run would miss all updates.
 func (c Convention) incremental(i schemas.Incremental) schemas.Incremental {
 	switch f, o := c.Filter, c.Order; {
 	case f != nil && f.ByChange:

@@ -30,7 +30,7 @@ type passCursor struct {
 	At      string       `json:"at,omitempty"`
 	Pointer string       `json:"records,omitempty"`
 	Form    records.Form `json:"form,omitempty"`
-	Total   int64        `json:"total,omitempty"` // the total that the first page states, plus one; 0: none
+	Total   int64        `json:"total,omitempty"` // the total that the first page states, plus one; 0 means no total
 	Pages   int          `json:"pages,omitempty"`
 	Rows    int64        `json:"rows,omitempty"`
 	Step    int64        `json:"step,omitempty"`

@@ -13,7 +13,7 @@ type drift struct {
 	Drift
 	total   int64
 	fullest int
-	short   int  // pages that are not full and may be the end: 2 after pages of 10, 7 and 0 records. If records follow, these pages are added to Uneven
+	short   int  // number of pages that are not full and may be the end of the list: 2 after pages of 10, 7 and 0 records. If records follow, the number is added to Uneven
 	blank   int  // how many of the pages in short are empty
 	counted bool // a page was requested by number or offset
 	newest  time.Time
@@ -62,7 +62,7 @@ func (d *drift) size(st *step) {
 }
 
 // age counts a page that comes from a cache. Such a page is older than a page before it, although it was requested
-// later. If the argument apart is true, the page was requested out of order, and may be older without a cache.
+// later. If the argument `apart` is true, the page was requested out of order, and may be older without a cache.
 func (d *drift) age(h http.Header, apart bool) {
 	made, err := http.ParseTime(h.Get("Date"))
 	if err != nil {

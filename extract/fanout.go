@@ -202,7 +202,7 @@ func (f *fanPass) fetch(ctx context.Context, line string, take func(int64) bool)
 	return f.c.send(ctx, f.s, params, paging.Position{}, false, take)
 }
 
-// passOver counts n skipped tuples. The argument sum is the fingerprint of all tuples so far.
+// passOver counts n skipped tuples. The argument `sum` is the fingerprint of all tuples so far.
 func (f *fanPass) passOver(n int, sum uint64) {
 	f.mark.Parents += n
 	f.mark.Skipped += n

@@ -112,7 +112,7 @@ func (b bucketAsker) Query(ctx context.Context, sql string, each func(arrow.Reco
 	return errors.Join(q.Query(ctx, sql, each), q.Close())
 }
 
-// named() returns the words of a query, and the words of the queries of all views that it uses, in lower case.
+// named() returns the words of a query and of the definitions of all views that the query uses, in lower case.
 func named(sql string, views map[string]string) map[string]bool {
 	words := map[string]bool{}
 	for _, w := range word.FindAllString(sql, -1) {

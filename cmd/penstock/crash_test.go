@@ -325,9 +325,9 @@ func TestCrashWakesUp(t *testing.T) {
 		to.reset(t, true)
 		order, counts := r.steps(t)
 		for i, name := range order {
-			few := i%4 == 1 // the steps of the short form
+			few := i%4 == 1 // the short form stops syncs only at every fourth step
 			if shortForm(to) {
-				few = name == "publish" // the step before the request that commits
+				few = name == "publish" // for a bucket, only at the step before the request that commits
 			}
 			if *trials < 100 && !few {
 				continue

@@ -89,8 +89,8 @@ func (d *distant) arrive() (left int, ok bool) {
 	return d.limit - n - 1, true
 }
 
-// latencyFigures compares two numbers: how many requests a second a slow server receives from a first run, and how
-// many the server's limit allows.
+// latencyFigures compares two numbers: how many requests per second a slow server receives from a first run, and how
+// many requests per second the server's limit allows.
 func latencyFigures(t *testing.T, dir string) (out []figure) {
 	bin := installed(t, dir, "../../bin/penstock")
 	for _, limit := range []int{100, 500} {
@@ -133,7 +133,7 @@ func (d *distant) read(t *testing.T, dir, bin string, lists int, more string) (s
 	return d.arrivals[len(d.arrivals)-1].Sub(d.arrivals[0]).Seconds()
 }
 
-// distantConfig writes a configuration. The last argument has the settings of each list except its path.
+// distantConfig writes a configuration. The argument `more` has the settings of each list except its path.
 func distantConfig(t *testing.T, url string, limit, lists int, more string) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -359,7 +359,7 @@ func run(t *testing.T, dir string, name string, args ...string) process {
 }
 
 // peakMemory polls the peak memory of a process until the process ends. It does not use the value of wait4, because
-// that includes pages that the child shared with its parent before exec.
+// this value includes pages that the child shared with its parent before exec.
 func peakMemory(pid int, done <-chan struct{}) (peak float64) {
 	for {
 		select {

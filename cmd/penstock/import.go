@@ -220,8 +220,8 @@ func printJSON(w io.Writer, lines []importLine) error {
 	return nil
 }
 
-// existing() returns the content of the file that the streams are merged into, or nil if no file is given. If the file
-// does not exist, the result is an error if the file is needed, and nil otherwise.
+// existing() returns the content of the file that the streams are merged into, or nil if no file is given. For a file
+// that does not exist, it returns an error if the argument `needed` is true, and nil otherwise.
 func existing(file string, needed bool) ([]byte, error) {
 	if file == "" {
 		return nil, nil

@@ -146,7 +146,7 @@ func finishInit(ctx context.Context, a *app, p *setup.Prompt, s setup.Setup) err
 	return nil
 }
 
-// writeConfig writes the configuration. It replaces an existing file only if the last argument is true. The
+// writeConfig writes the configuration. It replaces an existing file only if the argument `force` is true. The
 // replacement is atomic.
 func writeConfig(path string, text []byte, force bool) error {
 	if _, err := os.Stat(path); !force || errors.Is(err, fs.ErrNotExist) {

@@ -15,7 +15,7 @@ import (
 
 const module = "github.com/penstock-data/penstock"
 
-// line lists for each package which packages of this module it may import. The packages extract, transform and load
+// line lists, for each package, the packages of this module that it may import. The packages extract, transform and load
 // never import each other. If a package is missing here, the test fails: decide what a new package may import, and add
 // the package.
 var line = map[string][]string{

@@ -121,8 +121,8 @@ func (w *worlds) truth(t *testing.T, name, stream string) map[string]int {
 	return all
 }
 
-// holds() checks that the rows of each workspace are in the table. The last argument names workspaces that must have no
-// rows in the table.
+// holds() checks that the rows of each workspace are in the table. The workspaces that the argument `without` names
+// must have no rows in the table.
 func (w *worlds) holds(t *testing.T, table, stream string, without ...string) {
 	t.Helper()
 	got := w.ids(t, table)

@@ -86,7 +86,7 @@ func askLake(ctx context.Context, r *open.Reader) (open.Querier, error) {
 	return over(ctx, files, views)
 }
 
-// over() opens a DuckDB database in which each entry of the first map is a table, and each entry of the second map is a
+// over() opens a DuckDB database. Each entry of the argument `files` is a table in it, and each entry of `views` is a
 // view. If a table and a view have the same name, the view is left out.
 func over(ctx context.Context, files map[string][]string, views map[string]string) (open.Querier, error) {
 	for name := range views {

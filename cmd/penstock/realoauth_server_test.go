@@ -152,7 +152,7 @@ func (s *authServer) expire() {
 	}
 }
 
-// intercept lets h answer the next requests to the token endpoint. The last argument is the number of these requests.
+// intercept lets h answer the next requests to the token endpoint, as many as the argument `times` says.
 func (s *authServer) intercept(h http.HandlerFunc, times int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

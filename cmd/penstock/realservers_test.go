@@ -40,8 +40,8 @@ type realStream struct {
 	ids        []string // ids of all records, which the server has assigned
 	count      int      // number of records that the server reports
 
-	// If stops is true, a run may refuse to load the list, but must say why. In no case may a run load only a part of
-	// the list.
+	// If this field is true, a run may refuse to load the list, but must say why. In no case may a run load only a part
+	// of the list.
 	stops bool
 }
 

@@ -64,7 +64,7 @@ func addSource(a *app, c *config.Config, name string, set []string) error {
 	return a.say("added %s to %s\n", name, l.File)
 }
 
-// appendRow replaces the file by a file with an additional row.
+// appendRow adds a row to the list: it replaces the file by a new file.
 func appendRow(path string, fields map[string]string) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -69,7 +69,7 @@ func printStatus(ctx context.Context, a *app, to open.Selection) error {
 	return err // the part that could be read was printed
 }
 
-// streamStatuses returns for every stream: the time of its cursor, its newest certificate, and the reason why the last
+// streamStatuses returns, for every stream, the time of its cursor, its newest certificate, and the reason why the last
 // run did not complete the stream.
 func streamStatuses(ctx context.Context, d *open.Reader) (out render.Answer, err error) {
 	newest, err := history.NewestCertificates(ctx, d, append(statusColumns, "witnesses"))

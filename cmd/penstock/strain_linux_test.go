@@ -30,7 +30,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve/receive"
 )
 
-// hooked() starts a daemon that receives webhooks. The last argument is the bash command that starts the daemon. In
+// hooked() starts a daemon that receives webhooks. The argument `line` is the bash command that starts the daemon. In
 // this command, $0 is the program.
 func hooked(t *testing.T, line string) (d *serving, address string) {
 	t.Helper()

@@ -37,8 +37,8 @@ additional streams.`,
 	return cmd
 }
 
-// streamsListed returns the streams of the configuration, which include the user's own streams. If the last argument is
-// false, it returns the streams of the built-in catalogue.
+// streamsListed returns the streams of the configuration, which include the user's own streams. If the argument
+// `configured` is false, it returns the streams of the built-in catalogue.
 func streamsListed(a *app, configured bool) ([]config.Stream, error) {
 	if configured {
 		c, err := a.open.LoadDestinations()

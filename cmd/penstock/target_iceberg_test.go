@@ -123,8 +123,8 @@ func (i icebergTarget) watch(t *testing.T) (look func(glancer) (int64, error), d
 	return i.watchOf(t, "")
 }
 
-// watchOf queries the catalog once for each look, and reads the files that the metadata of the tables names. An SQL
-// condition (last argument) selects rows of these files.
+// watchOf queries the catalog once for each look, and reads the files that the metadata of the tables names. The SQL
+// condition in the argument `where` selects rows of these files.
 func (i icebergTarget) watchOf(t *testing.T, where string) (look func(glancer) (int64, error), done func()) {
 	db := openMemory(t)
 	return func(see glancer) (int64, error) {

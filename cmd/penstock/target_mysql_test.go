@@ -98,8 +98,8 @@ func (m mysqlTarget) lists(t *testing.T, from *sql.DB) map[string]string {
 	return lists
 }
 
-// engineTypeOfMySQL returns DuckDB's name of a MySQL type. If elem is not "", the column is a list: the result is then
-// DuckDB's name of the list with elements of the type elem.
+// engineTypeOfMySQL returns DuckDB's name of a MySQL type. If the argument `elem` is not "", the column is a list, and
+// the result is DuckDB's name of a list whose elements have this type.
 func engineTypeOfMySQL(typ, elem string) string {
 	if elem != "" {
 		return strings.NewReplacer("int64", "BIGINT", "float64", "DOUBLE", "bool", "BOOLEAN", "timestamp", "TIMESTAMPTZ", "text", "VARCHAR", "json", "VARCHAR").Replace(elem) + "[]"

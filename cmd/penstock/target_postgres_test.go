@@ -171,8 +171,8 @@ func (p postgresTarget) watch(*testing.T) (look func(glancer) (int64, error), do
 }
 
 // copyBack measures how long the server takes to COPY the loaded rows from a binary file into logged tables with the
-// same columns. The result bare is the time without indexes, and the result keyed is the time with the keys and indexes
-// of the loaded tables. The server creates the indexes after it has copied the rows, because that is fastest.
+// same columns. The result `bare` is the time without indexes, and `keyed` is the time with the keys and indexes of the
+// loaded tables. The server creates the indexes after it has copied the rows, because that is fastest.
 func (p postgresTarget) copyBack(t *testing.T) (bare, keyed float64) {
 	t.Helper()
 	c := p.connect(t)
@@ -201,7 +201,7 @@ func (p postgresTarget) copyBack(t *testing.T) (bare, keyed float64) {
 	return bare, keyed
 }
 
-// indexes returns statements that give the table baseline the same indexes as the given table.
+// indexes returns statements that give the table named "baseline" the same indexes as the given table.
 func (p postgresTarget) indexes(t *testing.T, c *pgx.Conn, table string) []string {
 	t.Helper()
 	rs, err := c.Query(t.Context(), `SELECT format('CREATE %s INDEX ON baseline %s', CASE WHEN indisunique THEN 'UNIQUE' ELSE '' END,

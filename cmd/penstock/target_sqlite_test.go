@@ -81,7 +81,7 @@ func tablesOfSQLite(t *testing.T, from *sql.DB) map[string][]column {
 	return tables
 }
 
-// copyTexts copies a table through a JSON file in which all values are text. The last parameter is a format for the
+// copyTexts copies a table through a JSON file in which all values are text. The argument `cast` is a format for the
 // SQL that converts a column to text.
 func copyTexts(t *testing.T, from, to *sql.DB, table string, columns []column, cast string) {
 	t.Helper()

@@ -139,7 +139,8 @@ func (c column) cast() string {
 
 func quote(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
 
-// rows returns the rows of a table that are not deleted, and for each row the value of the SQL expression key.
+// rows returns the rows of a table that are not deleted, and for each row the value of the SQL expression in the
+// argument `key`.
 func (w *warehouse) rows(t *testing.T, table, key string) ([]facts, []string) {
 	t.Helper()
 	cs := w.columns(t, table)

@@ -19,12 +19,12 @@ import (
 
 // Options limit a comparison.
 type Options struct {
-	// Requests is the maximum number of requests over all streams; 0: unlimited. A few more requests may be sent if
-	// pages are requested before they are needed.
+	// Requests is the maximum number of requests over all streams; 0 means no limit. A few more requests may be sent,
+	// because pages are requested before they are needed.
 	Requests int
-	Keys     int // maximum number of listed differences per stream and destination; 0: 20
+	Keys     int // maximum number of listed differences per stream and destination; 0 means 20
 
-	compared int64 // maximum number of rows of a table in memory; 0: maxCompared
+	compared int64 // maximum number of rows of a table in memory; 0 means maxCompared
 }
 
 // Limits of the memory that a comparison takes. // Invariant 6
@@ -69,7 +69,7 @@ type Result struct {
 	Destination string       `json:"destination"`
 	Agreement   Agreement    `json:"agreement"`
 	Records     int64        `json:"records"`  // records from the source
-	Rows        int64        `json:"rows"`     // live rows in the destination; if it keeps several versions of a row, only the current one counts
+	Rows        int64        `json:"rows"`     // live rows in the destination, without earlier versions of rows
 	Missing     int64        `json:"missing"`  // number of missing rows, including those that List omits
 	Extra       int64        `json:"extra"`    // number of extra rows, including those that List omits
 	Differing   int64        `json:"differs"`  // number of differing rows, including those that List omits
