@@ -67,8 +67,8 @@ func (k *keyed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// addWithin adds a record, at a percentage of the way from the first id to the last. It returns the record's id. No
-// record comes before the first, because then a resumed pass would begin again.
+// addWithin adds a record, at a percentage of the way from the first id to the last. It returns the record's id. The
+// new record is never before the first record, because a resumed pass would then begin again.
 func (k *keyed) addWithin(percent int) (id int) {
 	id = k.ids[0] + (k.ids[len(k.ids)-1]-k.ids[0])/100*percent
 	at := sort.Search(len(k.ids), func(i int) bool { return k.ids[i] >= id && !k.falls || k.ids[i] <= id && k.falls })
@@ -143,8 +143,8 @@ func readKeyed(t *testing.T, c *Client, from state.Cursor, stop int) (ids []int,
 //     pages. If the ids have no gaps, about 205 are enough, because each guess is then the exact beginning of a page.
 //   - The last answers take 0.2 s, and so does the end of the list, which is requested after them.
 //
-// If nothing shows where the list ends, it takes at least 3.3 s. One key is guessed after the second page, and the
-// other keys after the answer to this guess. A guess may find no records, and lists of a few pages must not pay for
+// If nothing shows where the list ends, the list takes at least 3.3 s. One key is guessed after the second page, and
+// the other keys after the answer to this guess. A guess may find no records, and lists of a few pages must not pay for
 // many guesses.
 func TestKeysAgainstPages(t *testing.T) {
 	took := func(page http.HandlerFunc, s schemas.Stream) (time.Duration, *farServer) {

@@ -194,7 +194,7 @@ func TestSessions(t *testing.T) {
 	second := token(d.call("POST", "/api/login", "", login))
 	require.False(t, works(first), "a login ends the user's other tokens")
 	third := token(d.call("POST", "/api/refresh", second, nil))
-	require.False(t, works(second), "a refresh ends the token that it was requested with")
+	require.False(t, works(second), "a refresh ends the token with which it was requested")
 	require.True(t, works(third))
 	require.Equal(t, http.StatusOK, d.call("POST", "/api/logout", third, nil).status)
 	require.False(t, works(third))

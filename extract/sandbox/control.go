@@ -24,7 +24,7 @@ import (
 //	POST   /_sandbox/webhooks           subscribes to changes with a Webhook; DELETE ends all subscriptions
 //	GET    /_sandbox/webhooks           the WebhookStatus of each subscription
 //	DELETE /_sandbox/webhooks/{number}  ends one subscription
-//	GET    /_sandbox/webhooks/log       each Delivery as a JSON line; ?acknowledged=true: only those answered 2xx
+//	GET    /_sandbox/webhooks/log       each Delivery as a JSON line; ?acknowledged=true: only deliveries that were answered 2xx
 //	POST   /_sandbox/webhooks/drain     answers when all deliveries have ended
 //	POST   /_sandbox/webhooks/flood     starts a Flood, and answers when it has ended
 func (s *Server) control(w http.ResponseWriter, r *http.Request) {

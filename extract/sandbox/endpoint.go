@@ -23,7 +23,7 @@ type endpoint struct {
 
 	pager pager
 	size  int
-	fixed bool // ignores per_page
+	fixed bool // the endpoint ignores per_page
 	keyed int  // from this page on, the list is an object with numeric keys; 0: never
 
 	board    *board
@@ -32,7 +32,7 @@ type endpoint struct {
 	object   func(w *world, p params) (any, error) // returns the payload of an endpoint that shows no rows
 	wrap     func(w *world, p params, payload any) any
 	required string // required parameters
-	media    string // content type if not JSON; then object returns the bytes
+	media    string // content type if not JSON; the field object then returns the bytes
 
 	conds   []condition
 	shows   view
@@ -59,7 +59,7 @@ type namedList struct {
 type record struct {
 	key     string
 	object  object
-	context any // on a board: scalars or name of the container; otherwise nil
+	context any // on a board: the scalars or the name of the container; otherwise nil
 }
 
 type params map[string]string

@@ -26,8 +26,8 @@ const (
 //   - parallel: how many requests the rate limit allows at the same time
 //   - window: Requests names only pages that follow the position of the pass within about this many pages
 //
-// If fewer segments are read than the rate limit allows, Requests divides the largest gaps with guesses. If more are
-// read, the segments with the most remaining pages continue first. So all segments end at about the same time.
+// If fewer segments are read than the rate limit allows, Requests divides the largest gaps with guesses. If more
+// segments are read, those with the most remaining pages continue first. So all segments end at about the same time.
 func (p *Plan) Requests(room, parallel, window int) []Request {
 	if p.off || p.scale == nil || !p.long() {
 		return nil
@@ -98,7 +98,7 @@ func (p *Plan) places(g gap) (out []uint64) {
 	parts := float64(g.guesses + 1)
 	for i := range g.guesses {
 		n := float64(i + 1)
-		var pages float64 // from the beginning of the gap
+		var pages float64 // distance from the beginning of the gap, in pages
 		switch g.end {
 		case closed:
 			pages = 1 + n*(g.pages-1)/parts

@@ -25,7 +25,7 @@ const maxFailures = 2 // guesses that the server may refuse // Invariant 15
 type Plan struct {
 	scale    *scale
 	key      string  // key of the last record that the pass has read
-	x        uint64  // place of key on the scale
+	x        uint64  // place of this key on the scale
 	near     density // density near the position of the pass
 	all      density // density of the list, as far as it is known
 	dense    bool    // the keys so far have no gaps: each number is the key of a record
@@ -189,7 +189,7 @@ func (p *Plan) Used(key string) {
 func (p *Plan) Segments() int { return p.joined + 1 }
 
 // Answered notes the answer to a request, with the keys of its records. If the answer shows that no page follows, the
-// last argument is true. Such an answer is dropped. The pass requests the end of the list itself, after all other
+// argument `ends` is true. Such an answer is dropped. The pass requests the end of the list itself, after all other
 // pages.
 func (p *Plan) Answered(key string, keys []string, ends bool) {
 	s := p.wanted[key]
@@ -264,8 +264,8 @@ func (p *Plan) overtake(s *segment) {
 	}
 }
 
-// Failed notes that a request has failed. If the server has refused the request, the last argument is true. Otherwise
-// the request was not sent, or was cancelled.
+// Failed notes that a request has failed. If the server has refused the request, the argument `refused` is true.
+// Otherwise the request was not sent, or was cancelled.
 func (p *Plan) Failed(key string, refused bool) {
 	s := p.wanted[key]
 	if s == nil {

@@ -25,7 +25,7 @@ type Login struct {
 
 var _ Keeper = (*Login)(nil)
 
-// NewLogin returns a credential that stores its tokens in entry. It makes no request.
+// NewLogin returns a credential that stores its tokens in the given entry. It makes no request.
 func NewLogin(email string, password Secret, entry *state.Entry) *Login {
 	return &Login{email: email, password: password, hold: newHolder(entry, password)}
 }

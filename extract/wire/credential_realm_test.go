@@ -39,7 +39,7 @@ type reuse int
 const (
 	detected  reuse = iota // the grant ends
 	graced                 // the token is valid once more
-	unrotated              // the token stays valid, and the server never issues another
+	unrotated              // the token stays valid, and the server never issues another refresh token
 )
 
 func newRealm() *realm {

@@ -22,7 +22,7 @@ func TestRotating(t *testing.T) {
 		require.Equal(t, ErrNotRenewable, err)
 		_, err = renew("old")
 		require.Equal(t, ErrNotRenewable, err)
-		require.Equal(t, 1, reads, "it was read a moment ago")
+		require.Equal(t, 1, reads, "the token was read a moment ago")
 
 		kept = "new"
 		time.Sleep(rereadEvery)

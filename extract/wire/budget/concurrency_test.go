@@ -36,7 +36,7 @@ func (l *link) reads(t *testing.T, g *Governor, end time.Time, requests int) (pe
 }
 
 // The number of requests under way follows the rate and the latency. No server answers 429. If there are enough
-// connections, the whole limit is used. The long form reads for an hour of virtual time. // Invariant 4
+// connections, the whole limit is used. Without -short, the test reads for an hour of virtual time. // Invariant 4
 func TestConcurrency(t *testing.T) {
 	for _, limit := range []int{1, 10, 100, 500, 2000} {
 		for _, latency := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 200 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second} {

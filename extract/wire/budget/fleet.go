@@ -47,7 +47,7 @@ type fleet struct {
 	ledger  Ledger
 	name    string
 	busy    bool // an exchange is under way
-	again   bool // after the exchange that is under way, another must follow at once
+	again   bool // after the exchange that is under way, another exchange must follow at once
 	work    sync.WaitGroup
 	ctx     context.Context
 	stop    context.CancelFunc

@@ -81,15 +81,15 @@ func (l *link) fleet(t *testing.T, d *memoryLedger, p Plan, workers, callers int
 	return wg.Wait
 }
 
-// Workers on several hosts that share a ledger keep one limit, for every way in which the server counts. The short form
-// tests each limit and each number of workers, but not all combinations. // Invariant 4
+// Workers on several hosts that share a ledger keep one limit, for every way in which the server counts. With -short,
+// the test covers each limit and each number of workers, but not all combinations. // Invariant 4
 func TestFleet(t *testing.T) {
 	for _, workers := range []int{1, 4, 16} {
 		for _, limit := range []Rate{{100, time.Second}, {60, time.Minute}} {
 			for name, model := range modelsOf(limit) {
 				t.Run(fmt.Sprintf("%s %s by %d", name, limit, workers), func(t *testing.T) {
 					if testing.Short() && (workers == 4) != (limit.Window == time.Minute) {
-						t.Skip("runs in the long form")
+						t.Skip("runs only without -short")
 					}
 					bubble(t, func(t *testing.T) { fleetUsesBudget(t, model, limit, workers) })
 				})
@@ -339,7 +339,7 @@ func (c locked) take(now time.Time) (bool, int, time.Time) {
 	return c.counter.take(now)
 }
 
-// If another release of penstock has written the record, a worker that starts replaces it and then pauses. A worker
+// If another release of penstock has written the record, a new worker replaces the record and then pauses. A worker
 // that has already joined sends no more requests, because the other release counts differently. // Invariant 4
 func TestFleetOtherRelease(t *testing.T) {
 	bubble(t, func(t *testing.T) {

@@ -54,7 +54,8 @@ type Governor struct {
 	waiting    string
 }
 
-// Plan is the configured limit. For the zero value, the governor starts slowly and learns the limit.
+// Plan is the configured limit. With the zero value, the governor does not know the limit: it starts slowly and learns
+// the limit.
 type Plan struct {
 	Rate    Rate    // the limit; zero while nothing is known
 	Reserve float64 // share of the limit that is left to other programs, from 0 to 0.9

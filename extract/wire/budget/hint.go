@@ -59,7 +59,7 @@ var (
 // clock is the time from which the waits of an answer are measured.
 type clock struct {
 	now    time.Time
-	stated bool // from the Date header; otherwise it is this machine's clock, which may be wrong
+	stated bool // the time comes from the Date header; otherwise it comes from this machine's clock, which may be wrong
 }
 
 // clockOf returns the server's time from an answer's Date header, or this machine's time.

@@ -278,7 +278,7 @@ func FuzzReset(f *testing.F) {
 			require.InDelta(t, within(n-now), d.Seconds(), 0.002)
 			require.True(t, stated || math.Abs(n-now) <= longestReset.Seconds()+0.002)
 		case math.Abs(d.Seconds()-n) <= 1e-6:
-			require.LessOrEqual(t, d, max(longestReset, w+time.Second), "a wait of an unknown unit")
+			require.LessOrEqual(t, d, max(longestReset, w+time.Second), "a wait whose unit is unknown")
 		default: // milliseconds, if seconds make no sense
 			require.InDelta(t, n/1000, d.Seconds(), 1e-6)
 			require.GreaterOrEqual(t, n, 100.0)
@@ -306,7 +306,7 @@ func plausibleText(t *testing.T, v string, d time.Duration, c clock) {
 	t.Fatalf("%q is a wait of %s", v, d)
 }
 
-// A limit is the number that an item states, never a larger one.
+// A limit is the number that an item states, never a larger number.
 func FuzzLimit(f *testing.F) {
 	for _, v := range []string{"60", "100, 100;window=60, 10000;window=86400", `"default";q=20;w=10`, "5;w=1", ";;", "100;w=-1", "\x00", "1e3", "٣"} {
 		f.Add(v)

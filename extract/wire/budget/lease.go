@@ -16,7 +16,7 @@ type need struct {
 const (
 	everything = math.MaxInt32
 	needFactor = 1.7              // a governor that used n grants states that it needs n times this factor, because needs may grow
-	needAge    = 3 * leasePeriod  // if the last exchange of a governor is longer ago, the governor needs no grants
+	needAge    = 3 * leasePeriod  // if a governor's last exchange is longer ago than this, the governor needs no grants
 	othersAge  = 20 * time.Second // in this time, the estimate of the requests of other programs falls by about two thirds
 	looseShare = 20               // grants are loose (see need) only if the limit has at least this many requests for each member with loose grants
 )
@@ -84,8 +84,8 @@ func (r *record) allowed() (float64, time.Duration) {
 // cannot use them earlier. First the record reserves all requests of the period. Then the member leases its share of
 // them, evenly spread. The other requests remain for the members that need grants later.
 //
-// If another governor closes the gate, this governor learns it at its next exchange. Until then, the server refuses its
-// requests.
+// If another governor closes the gate, this governor learns it at its next exchange. Until then, the server refuses
+// this governor's requests.
 func (r *record) lease(id uint64, now instant, trip time.Duration, n need) lease {
 	if wait := r.gate.until.sub(now); wait > 0 {
 		r.dropUnleased(math.MaxInt64)
@@ -222,8 +222,8 @@ func (r *record) dropUnleased(until instant) {
 }
 
 // takeUnleased takes about n of the reserved requests that no member has leased. They are evenly spread between two
-// instants. Where other members have left only a few requests, it takes fewer than n. It does not make up for this with
-// grants that are close together, because too few callers could use them.
+// instants. Where other members have left only a few requests, takeUnleased takes fewer than n. It does not make up for
+// this with grants that are close together, because too few callers could use them.
 func (r *record) takeUnleased(n int, from, until instant) (taken []grant) {
 	left := r.unleased[:0]
 	step := until.sub(from) * 95 / 100 / time.Duration(n) // a little shorter, because other members have taken some of the requests

@@ -24,7 +24,7 @@ type limitEstimate struct {
 	configured    Rate    // the configured limit; headers may lower the limit, but not raise it above this
 	reserve       float64 // share of the limit that is left to other programs
 	rate          Rate    // known limit; zero while it is found by trial
-	share         float64 // used share of rate
+	share         float64 // share of the known limit that is used
 	stumbled      bool    // a refusal has lowered the used share, which has not recovered yet
 	guessed       bool    // rate comes from refusals, so a higher rate is tried from time to time
 	windowGuessed bool    // the server states the limit, but the length of the window is a guess
@@ -32,7 +32,7 @@ type limitEstimate struct {
 	// learned is the rate in requests per second while no limit is known. It doubles after each second in which it was
 	// used up. After the first refusal it stays below refusedRate.
 	learned     float64
-	refusedRate float64 // rate at the last refusal; 0 before the first
+	refusedRate float64 // rate at the last refusal; 0 before the first refusal
 
 	largestRemaining int        // largest stated number of remaining requests, plus 1 for the answered request
 	stated           int        // smallest limit that an answer stated in this window; 0 if none

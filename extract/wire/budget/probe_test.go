@@ -126,7 +126,7 @@ func TestProbeRefutedInFleet(t *testing.T) {
 			if probe {
 				require.NoError(t, err)
 			} else {
-				require.Error(t, err, "the gate is closed for all")
+				require.Error(t, err, "the gate is closed for all workers")
 			}
 			require.NoError(t, a.Close())
 			require.NoError(t, b.Close())

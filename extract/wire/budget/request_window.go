@@ -7,7 +7,7 @@ import "time"
 // minus the time of the fastest answer. If the fastest answer took 20 ms and this answer took 50 ms, the request was
 // delayed by at most 30 ms.
 //
-// But a server that answers slowly looks the same as a delayed request, and long guards waste a part of the limit. So
+// But a slow answer of a busy server looks the same as a delayed request, and long guards waste a part of the limit. So
 // guards are shortened while their mean is above meanGuard. A few long guards, which a busy machine causes, do not
 // raise the mean that far. If the server refuses a request while guards are shortened, the requests were really delayed
 // on their way. Then the mean may become twice as long.
@@ -54,7 +54,7 @@ const (
 )
 
 // room returns the first instant at which the window counts fewer than n requests. This instant is not before earliest.
-// It also returns the number that the window counts at that instant. Call advance first.
+// It also returns how many requests the window counts at that instant. Call advance first.
 func (l *requestWindow) room(earliest instant, window time.Duration, n float64) (first instant, counted int) {
 	first, left := earliest, l.total
 	for b := l.oldest; left > 0 && b <= l.newest; b++ {

@@ -23,8 +23,8 @@ func join(t *testing.T, dir string, p Plan) *Governor {
 	return g
 }
 
-// Governors that share a budget keep one limit, for every way in which the server counts. The short form tests each
-// limit below 500 and each number of governors once.
+// Governors that share a budget keep one limit, for every way in which the server counts. With -short, the test covers
+// each limit below 500 and each number of governors once.
 func TestShare(t *testing.T) {
 	for _, limit := range []Rate{{100, time.Second}, {500, time.Second}, {60, time.Minute}} {
 		for _, governors := range []int{2, 4} {
@@ -68,7 +68,7 @@ func sharesBudget(t *testing.T, model counter, limit Rate, governors int) {
 	require.GreaterOrEqual(t, used, 0.98, "used share")
 }
 
-// Other programs get the reserve. While they use it, penstock is not slower.
+// The reserve is left to other programs. While they use it, penstock does not become slower.
 func TestReserve(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		model := &slidingWindow{limit: 100, window: time.Second}
@@ -326,8 +326,8 @@ func TestShareClocksApart(t *testing.T) {
 	}
 }
 
-// Many processes that share a record keep the limit together. The short form has only 40 of them, to save time: each
-// looks at the record 50 times per second of virtual time. // Invariant 4
+// Many processes that share a record keep the limit together. With -short, there are only 40 processes, to save time:
+// each process looks at the record 50 times per second of virtual time. // Invariant 4
 func TestShareFull(t *testing.T) {
 	governors := 100
 	if testing.Short() {
