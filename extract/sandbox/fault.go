@@ -16,20 +16,20 @@ import (
 type Fault struct {
 	Match       string   `json:"match"`                 // glob of stream names ("crm.*"), path templates or "METHOD /path"; empty: all
 	Kind        string   `json:"kind"`                  // see the Fault constants
-	Status      int      `json:"status,omitempty"`      // of kind status: the HTTP status; default 500
-	RetryAfter  string   `json:"retry_after,omitempty"` // of kind status: the Retry-After header, unchanged
+	Status      int      `json:"status,omitempty"`      // if Kind is status: the HTTP status; default 500
+	RetryAfter  string   `json:"retry_after,omitempty"` // if Kind is status: the Retry-After header, unchanged
 	Count       int      `json:"count,omitempty"`       // how many requests fail; 0: all
 	Probability float64  `json:"probability,omitempty"` // probability that a request fails; 0 means 1
 	After       int      `json:"after,omitempty"`       // how many requests succeed first
 	Page        int      `json:"page,omitempty"`        // the only page number that fails; 0: all pages
-	Delay       Duration `json:"delay,omitempty"`       // of kind slow: the pause before each part of the body
-	Bytes       int      `json:"bytes,omitempty"`       // of kind truncate: bytes that arrive; of kind gzip_bomb: unpacked size
-	Location    string   `json:"location,omitempty"`    // of kind redirect: the Location header
-	Delete      bool     `json:"delete,omitempty"`      // of kind drift: rows are removed; otherwise rows are added
-	ID          string   `json:"id,omitempty"`          // of kind poison: the record's id; default: the record in the middle
-	Field       string   `json:"field,omitempty"`       // of kind field: the member's name
-	As          string   `json:"as,omitempty"`          // of kind field: a new name
-	Value       string   `json:"value,omitempty"`       // of kind field: a new value, as JSON
+	Delay       Duration `json:"delay,omitempty"`       // if Kind is slow: the pause before each part of the body
+	Bytes       int      `json:"bytes,omitempty"`       // if Kind is truncate: bytes that arrive; if Kind is gzip_bomb: unpacked size
+	Location    string   `json:"location,omitempty"`    // if Kind is redirect: the Location header
+	Delete      bool     `json:"delete,omitempty"`      // if Kind is drift: true removes rows, false adds rows
+	ID          string   `json:"id,omitempty"`          // if Kind is poison: the record's id; default: the record in the middle
+	Field       string   `json:"field,omitempty"`       // if Kind is field: the member's name
+	As          string   `json:"as,omitempty"`          // if Kind is field: a new name
+	Value       string   `json:"value,omitempty"`       // if Kind is field: a new value, as JSON
 }
 
 // The kinds of faults.
@@ -43,10 +43,10 @@ const (
 	FaultHTML      = "html"       // 200 and a login page
 	FaultEmpty     = "empty"      // 200 and an empty list
 	FaultMalformed = "malformed"  // 200 and invalid JSON
-	FaultGzipBomb  = "gzip_bomb"  // a small body that unpacks to a large one
+	FaultGzipBomb  = "gzip_bomb"  // a small body that unpacks to a large body
 	FaultDrift     = "drift"      // rows are added or removed while a list is read
 	FaultShuffle   = "shuffle"    // rows with equal sort values change places
-	FaultStuck     = "stuck"      // page numbers and cursors are ignored: every page is the first
+	FaultStuck     = "stuck"      // page numbers and cursors are ignored: every page is the first page
 	FaultModuleOff = "module_off" // the module is not part of the plan
 	FaultRedirect  = "redirect"   // 302 to Location
 	FaultPoison    = "poison"     // answers Status for every page that contains the record ID
