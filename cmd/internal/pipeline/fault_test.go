@@ -37,9 +37,9 @@ func TestSourceViolatesTheContract(t *testing.T) {
 		want  string
 		rows  int
 	}{
-		{"no end", pages{first}, "the pages stopped before their end", 1},
-		{"no page", nil, "the pages stopped before their end", 0},
-		{"a page after the end", pages{first, last, first}, "page 3: a page came after the last one", 1},
+		{"no end", pages{first}, "the pages stopped before the end of the list", 1},
+		{"no page", nil, "the pages stopped before the end of the list", 0},
+		{"a page after the end", pages{first, last, first}, "page 3: a page came after the last page", 1},
 		{"a page that is not JSON", pages{first, broken}, "map page 2", 1},
 	}
 	for _, tt := range tests {

@@ -61,7 +61,7 @@ func (rd *reader) open(have []schemas.Table, settled bool) (err error) {
 func (rd *reader) gather(ctx context.Context, groups chan<- *group) error {
 	for page, err := range rd.p.pages(ctx) {
 		if err == nil && rd.group.end != nil {
-			err = errors.New("a page came after the last one")
+			err = errors.New("a page came after the last page")
 		}
 		if err != nil {
 			rd.salvage(ctx, groups, err)
@@ -77,7 +77,7 @@ func (rd *reader) gather(ctx context.Context, groups chan<- *group) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	default:
-		return fmt.Errorf("%s: the pages stopped before their end", rd.p.stream.Name)
+		return fmt.Errorf("%s: the pages stopped before the end of the list", rd.p.stream.Name)
 	}
 }
 

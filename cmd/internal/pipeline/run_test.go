@@ -314,7 +314,7 @@ func TestTombstonesNeedProof(t *testing.T) {
 		deleted  int64
 	}{
 		{"proven by the total", sourcetest.List{Total: true}, gone, StatusComplete, []Verdict{Proven, Proven}, 5},
-		{"proven by the source's second reading", sourcetest.List{End: extract.End{Reread: true}}, gone, StatusComplete, []Verdict{Proven, Proven}, 5},
+		{"proven by a second request for the page", sourcetest.List{End: extract.End{Reread: true}}, gone, StatusComplete, []Verdict{Proven, Proven}, 5},
 		{"proven, but the second reading has one record less", sourcetest.List{Total: true}, func(l *sourcetest.List) {
 			l.Pages = func(pass int) []sourcetest.Record { return sourcetest.Records(0, 20-pass) }
 		}, StatusPartial, []Verdict{Proven, Proven}, 0},

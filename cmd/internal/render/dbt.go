@@ -173,7 +173,7 @@ func describe(t TableDoc) string {
 	case t.Stream != "":
 		fmt.Fprintf(&b, "Stream %s", t.Stream)
 	default:
-		return "No stream of this configuration fills it."
+		return "No stream of this configuration fills this table."
 	}
 	fmt.Fprintf(&b, ", %s.", t.Request)
 	if t.Mode == string(schemas.Merge) {

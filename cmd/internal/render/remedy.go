@@ -107,7 +107,7 @@ func SourceRemedy(e *wire.Error, stream string) string {
 	case wire.Refused:
 		return "credentials are sent only to the host of base_url, over verified TLS; check base_url and the server's certificate"
 	case wire.NotData:
-		return fmt.Sprintf("the response is a web page; if the module exists, its path differs: override it under streams: %s", stream)
+		return fmt.Sprintf("the response is a web page; if the module exists, its path differs: override the path under streams: %s", stream)
 	case wire.Transient:
 		if e.Status == 500 || e.Status == 400 || e.Status/100 == 2 {
 			return fmt.Sprintf("run again later; if the error persists, one bad record may be the cause: set a page size (pagination: {size: …} under streams: %s), and the next run can skip that record", stream)

@@ -53,7 +53,7 @@ func (p Plan) due(name string, seen, now time.Time, s slotState) due {
 	if more.Count > 0 {
 		d.slots = append(d.slots, state.SlotRecord{
 			Due: more.Last, State: state.SlotSkipped, Count: more.Count, Cause: string(p.unmade()),
-			Why: fmt.Sprintf("the daemon was not running; %d earlier slots since %s were missed, too", more.Count-1, more.First.Format(time.RFC3339)),
+			Why: fmt.Sprintf("the daemon was not running; %d earlier slots since %s were also missed", more.Count-1, more.First.Format(time.RFC3339)),
 		})
 		d.lateReason = "the daemon was not running"
 	}
@@ -81,7 +81,7 @@ func (p Plan) decide(at, last time.Time, inTime bool, s slotState) (r state.Slot
 	case !wanted && p.CatchUp == CatchUpNone:
 		r.Cause, r.Why = string(SkipMissed), "the daemon was not running, and catch_up is none"
 	case !wanted:
-		r.Cause, r.Why = string(SkipMadeUp), "the daemon was not running; the run of "+last.Format(time.RFC3339)+" covers it"
+		r.Cause, r.Why = string(SkipMadeUp), "the daemon was not running; the run of "+last.Format(time.RFC3339)+" covers this slot"
 	case s.run != "" && (inTime || !all):
 		r.Cause, r.Why = string(SkipOverlap), state.OverlapReason(s.run) // two runs of a pipeline never overlap
 	case inTime:
@@ -143,7 +143,7 @@ func (p Plan) pick(waiting []state.SlotRecord) (next state.SlotRecord, madeUp, r
 		if r.Attempts > 0 {
 			r.State, r.Status = state.SlotRan, "stopped"
 		}
-		r.Why = "the run of " + next.Due.Format(time.RFC3339) + " covers it"
+		r.Why = "the run of " + next.Due.Format(time.RFC3339) + " covers this slot"
 		madeUp = append(madeUp, r)
 	}
 	return next, madeUp, nil

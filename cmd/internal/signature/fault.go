@@ -46,7 +46,7 @@ func (c *check) algorithm() {
 	case !slices.Contains(Algorithms(), c.Algorithm):
 		c.fault("algorithm", "%q is unknown", c.Algorithm)
 	case c.Algorithm == HMACSHA1 && !c.AllowWeak:
-		c.fault("algorithm", "hmac-sha1 is weak; use another, or set `allow_weak: true` if the sender supports no other")
+		c.fault("algorithm", "hmac-sha1 is weak; use another algorithm, or set `allow_weak: true` if the sender supports no other algorithm")
 	}
 	if !slices.Contains(Encodings(), c.Encoding) {
 		c.fault("encoding", "%q is unknown", c.Encoding)

@@ -235,7 +235,7 @@ func (v *verifier) pages(ctx context.Context, s schemas.Stream, visit func(extra
 			return fmt.Errorf("%s: %w", s.Name, errBudget)
 		}
 	}
-	return fmt.Errorf("%s: the pages stopped before their end", s.Name)
+	return fmt.Errorf("%s: the pages stopped before the end of the list", s.Name)
 }
 
 func (v *verifier) spent() bool { return v.options.Requests > 0 && v.requests >= v.options.Requests }

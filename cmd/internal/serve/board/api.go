@@ -27,7 +27,7 @@ var (
 	paging     = []param{{name: "offset", kind: "integer", description: "Number of items to skip."}, {name: "limit", kind: "integer", description: "Maximum number of items, 1 to 200."}}
 	byPipeline = param{name: "pipeline", kind: "string", description: "Only items of this pipeline."}
 	bySource   = param{name: "source", kind: "string", description: "Only sources whose name contains this text."}
-	ofSource   = param{name: "source", kind: "string", description: "Only items of this source, if the pipeline reads several."}
+	ofSource   = param{name: "source", kind: "string", description: "Only items of this source, if the pipeline reads several sources."}
 	byStream   = param{name: "stream", kind: "string", description: "Only items of this stream."}
 	byTable    = param{name: "table", kind: "string", description: "Only items of this table."}
 	byStatus   = param{name: "status", kind: "string", description: "Only items with this status."}

@@ -189,8 +189,8 @@ type PassSummary struct {
 type Run struct {
 	ID           string          `json:"run"`
 	Pipeline     string          `json:"pipeline"`
-	Source       string          `json:"source,omitempty" jsonschema:"description=Source of this entry\\, if the pipeline reads several."`
-	Sources      int             `json:"sources,omitempty" jsonschema:"description=How many sources are in the sums\\, if the pipeline reads several."`
+	Source       string          `json:"source,omitempty" jsonschema:"description=Source of this entry\\, if the pipeline reads several sources."`
+	Sources      int             `json:"sources,omitempty" jsonschema:"description=How many sources are in the sums\\, if the pipeline reads several sources."`
 	Destinations []string        `json:"destinations" jsonschema:"description=Destinations that have the run."`
 	Status       pipeline.Status `json:"status"`
 	Started      time.Time       `json:"started_at"`

@@ -57,7 +57,7 @@ func (m *Metrics) makeGrants() {
 	m.grantUsable = m.gauge("grant_usable", "1 if the sign-in of the source can be used; 0 if a person must sign in again.", "source", "surface")
 	m.grantExpires = m.gauge("grant_expires_timestamp_seconds", "When the access token expires; 0 if the server did not say.", "source", "surface")
 	m.grantRenewed = m.gauge("grant_renewed_timestamp_seconds", "When the access token was issued; 0 until a person has signed in.", "source", "surface")
-	m.grantFailing = m.gauge("grant_failing_since_timestamp_seconds", "Since when renewals of the access token have failed; 0 if they succeed.", "source", "surface")
+	m.grantFailing = m.gauge("grant_failing_since_timestamp_seconds", "When renewals of the access token began to fail; 0 if they succeed.", "source", "surface")
 }
 
 func (m *Metrics) grantsSeen(n serve.GrantsSeen) {
