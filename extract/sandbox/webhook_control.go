@@ -21,7 +21,7 @@ type WebhookStatus struct {
 	Lost         int      `json:"lost"`         // deliveries that a fault prevented
 	Pending      int      `json:"pending"`      // deliveries that have no final outcome yet
 	Acknowledged int      `json:"acknowledged"` // deliveries that were answered 2xx
-	Refused      int      `json:"refused"`      // deliveries that were last answered with another status
+	Refused      int      `json:"refused"`      // deliveries whose last answer had another status
 	GivenUp      int      `json:"given_up"`     // deliveries without an answer to the last attempt
 	Attempts     int      `json:"attempts"`
 	Median       Duration `json:"median"` // median time until a 2xx

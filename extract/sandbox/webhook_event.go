@@ -17,8 +17,8 @@ type event struct {
 type announcement struct {
 	module string // first part of the event type
 	view   string
-	under  string // if set, the row is in this member of data; older modules do this
-	empty  bool   // data is always an empty list
+	under  string // if set, the row is in this member of the event's data; older modules do this
+	empty  bool   // the event's data is always an empty list
 
 	shows view
 }

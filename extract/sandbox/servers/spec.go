@@ -182,13 +182,13 @@ type Fault struct {
 	Run    int    `json:"run,omitempty"`    // the only run with the fault; 0: all runs
 	Row    int    `json:"row,omitempty"`    // the fault is only in answers with the record at this position, from 1; 0: in all answers
 	Count  int    `json:"count,omitempty"`  // how often the fault occurs; 0: always
-	Status int    `json:"status,omitempty"` // for FaultStatus: the HTTP status; default 500
+	Status int    `json:"status,omitempty"` // if Kind is FaultStatus: the HTTP status; default 500
 	From   int    `json:"from,omitempty"`   // the fault begins with this request of a run, counted from 1
 	To     int    `json:"to,omitempty"`     // the fault ends after this request of a run; 0: it does not end
-	Rows   int    `json:"rows,omitempty"`   // for FaultLeftOut: how many records
+	Rows   int    `json:"rows,omitempty"`   // if Kind is FaultLeftOut: how many records are left out
 
-	At    string          `json:"at,omitempty"`    // for FaultPartial: where the answer says that it is incomplete, as in Signal.At
-	Value json.RawMessage `json:"value,omitempty"` // for FaultPartial: the value there, for example true
+	At    string          `json:"at,omitempty"`    // if Kind is FaultPartial: where the answer says that it is incomplete, as in Signal.At
+	Value json.RawMessage `json:"value,omitempty"` // if Kind is FaultPartial: the value at At, for example true
 }
 
 // Kinds of faults.
