@@ -72,7 +72,7 @@ const (
 )
 
 // Retry maps the rejected records in the destinations of c again, with the current rules and tables. For each stream,
-// one transaction writes the records that fit, and resolves their rejects. It sends no requests to the source. It
+// one transaction writes the records that fit, and resolves their rejects. Retry sends no requests to the source, and
 // replaces no row that a later pass has written. // Invariant 8
 //
 // It does not retry single values that were rejected although the rest of the record was loaded. The next run reads

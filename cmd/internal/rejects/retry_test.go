@@ -348,8 +348,8 @@ func (s *shelf) touch(id int, size any) {
 	s.clock = s.clock.Add(10 * time.Second)
 }
 
-// Rejects of incremental passes can be retried. This is so even if a later pass has read the record again because the
-// filter includes the record's time. The passes send real requests.
+// Rejects of incremental passes can be retried, even if a later pass has read the record again because the filter
+// includes the record's time. The passes send real requests.
 func TestRetryAfterIncrementalRequests(t *testing.T) {
 	server := &shelf{clock: time.Now().UTC().Add(-48 * time.Hour).Truncate(time.Second)}
 	for id := range 20 {

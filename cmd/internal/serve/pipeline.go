@@ -107,6 +107,6 @@ type Pipeline struct {
 	Close      func() // called after the last call of Deltas; may be nil
 
 	// Hinted lists, for each source, the streams to read when an unverified delivery arrives. Parents come before their
-	// children. It is usually empty; see [Daemon.Hinted].
+	// children. The map is usually empty; see [Daemon.Hinted].
 	Hinted map[string][]string
 }

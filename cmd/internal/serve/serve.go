@@ -43,7 +43,7 @@ type Config struct {
 	// Redact removes secrets from texts of runs before they are stored or shown. nil: texts stay unchanged.
 	Redact func(string) string
 
-	// Reload reads the configuration again. If it returns an error, the daemon keeps its pipelines. It may be nil.
+	// Reload reads the configuration again. If it returns an error, the daemon keeps its pipelines. Reload may be nil.
 	Reload func(ctx context.Context) ([]Pipeline, error)
 	// Pending returns the changed keys of the configuration that need a restart. It may be nil.
 	Pending func() []string

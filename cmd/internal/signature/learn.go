@@ -60,7 +60,7 @@ func (f Finding) Timed() bool { return !f.Scheme.Timestamp.From.nowhere() }
 // if no sample verifies after Learn has flipped one bit of a signed part or of the secret. A match by chance is as
 // improbable as guessing a MAC. The error is [ErrFew], [ErrNone] or [ErrAmbiguous].
 //
-// Learn takes milliseconds for each sample of usual size. This is so for any content of the samples.
+// Learn takes milliseconds for each sample of usual size, whatever the sample contains.
 func Learn(samples []Sample, h Hints) (Finding, error) {
 	l := &learner{Hints: h, keys: map[keyUse][]usable{}}
 	l.choose(samples)

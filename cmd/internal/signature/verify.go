@@ -49,7 +49,7 @@ func (c *compiled) verify(now time.Time, d *Delivery, s *scratch) (Verdict, Reas
 	return verdict, ""
 }
 
-// forget drops the references to the delivery. Otherwise the pool would keep its memory.
+// forget drops the references to the delivery. Otherwise the pool would keep the delivery's memory.
 func (s *scratch) forget() { clear(s.segments) }
 
 func (c *compiled) read(d *Delivery, s *scratch, r *reading) Reason {

@@ -12,7 +12,7 @@ const kept = 1024
 
 // Feed passes updates to any number of readers. It keeps the last updates in a ring that all readers share, and
 // never waits for a reader. If a reader is too slow and has missed updates, After reports it. The zero value is
-// ready to use. It is safe for concurrent use. // Invariant 6
+// ready to use. Feed is safe for concurrent use. // Invariant 6
 type Feed struct {
 	mu         sync.Mutex
 	last       uint64 // number of the newest update, from 1
