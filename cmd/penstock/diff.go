@@ -38,7 +38,7 @@ if the pipeline or the stream has changes: true.`,
 			case table == "":
 				return failure.Usage("", "name a table with --table")
 			case args[0] > args[1]:
-				return failure.Usage("", "run %s is later than %s; name the earlier one first", args[0], args[1])
+				return failure.Usage("", "run %s is later than %s; name the earlier run first", args[0], args[1])
 			}
 			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error {
 				if err := d.One(); err != nil {

@@ -43,7 +43,7 @@ func duckdbKind() open.Kind {
 // and block_size=16384.
 func openDuckDB(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
-		return nil, failure.Usage("", "a DuckDB destination does not support the key schema")
+		return nil, failure.Usage("", "a DuckDB destination does not support the key `schema`")
 	}
 	path, query := open.FilePath(d)
 	o := duckdb.Options{Path: path, Mode: d.Mode, Log: opener.Log, Step: opener.Step}

@@ -148,7 +148,7 @@ func lakeOptions(o *parquet.Options, readers map[string]func(string) error) {
 // endpoint=https://store.example.com, and for an S3 bucket region=eu-central-1 and path_style=true.
 func openParquet(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
-		return nil, failure.Usage("", "a Parquet destination does not support the key schema")
+		return nil, failure.Usage("", "a Parquet destination does not support the key `schema`")
 	}
 	path, query := open.FilePath(d)
 	o := parquet.Options{Path: path, Mode: d.Mode, Log: opener.Log, Step: opener.Step}
@@ -156,7 +156,7 @@ func openParquet(ctx context.Context, opener *open.Opener, d config.Destination)
 	lakeOptions(&o, readers)
 	if inBucket(path) {
 		if d.Mode != 0 {
-			return nil, failure.Usage("", "mode works only with local files; objects in a bucket have no mode")
+			return nil, failure.Usage("", "the key `mode` works only with local files; objects in a bucket have no mode")
 		}
 		if err := bucketOptions(&o, d, readers); err != nil {
 			return nil, err

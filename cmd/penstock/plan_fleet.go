@@ -43,10 +43,10 @@ func (w *fleetFlags) add(fl *pflag.FlagSet) (names []string) {
 // check returns an error if a flag has a number that no fleet can have.
 func (w *fleetFlags) check() error {
 	if w.workspaces < 1 || w.workspaces > maxWorkspaces || w.records < 0 {
-		return failure.Usage("", "--workspaces takes 1 to %s, --records 0 and more", render.Grouped(maxWorkspaces))
+		return failure.Usage("", "--workspaces must be from 1 to %s, and --records cannot be negative", render.Grouped(maxWorkspaces))
 	}
 	if w.latency <= 0 || w.fleet.Slots < 1 || w.fleet.Cores <= 0 || w.fleet.Connections < 0 {
-		return failure.Usage("", "--latency, --slots and --cores take more than 0, --connections 0 and more")
+		return failure.Usage("", "--latency, --slots and --cores must be more than 0, and --connections cannot be negative")
 	}
 	return nil
 }

@@ -68,7 +68,7 @@ func showUnits(ctx context.Context, a *app, run string) error {
 
 // noUnits is the error for a run without stored units.
 func noUnits(run string) error {
-	return &failure.Error{Err: fmt.Errorf("no units of run %s", run), Hint: fmt.Sprintf("units of the last %d runs of a pipeline are kept; fewer runs if they have very many units", state.KeptUnitRuns), Code: failure.ExitFailed}
+	return &failure.Error{Err: fmt.Errorf("no units of run %s", run), Hint: fmt.Sprintf("penstock keeps the units of the last %d runs of a pipeline, or of fewer runs if these have very many units", state.KeptUnitRuns), Code: failure.ExitFailed}
 }
 
 // configOfRun returns the configuration, which says where the state of the run is. It returns an error if the given

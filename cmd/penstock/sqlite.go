@@ -33,7 +33,7 @@ func sqliteKind() open.Kind {
 // openSQLite opens sqlite:PATH, with the option ?wait_lock=30s.
 func openSQLite(_ context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
-		return nil, failure.Usage("", "an SQLite destination does not support the key schema")
+		return nil, failure.Usage("", "an SQLite destination does not support the key `schema`")
 	}
 	path, query := open.FilePath(d)
 	o := sqlite.Options{Path: path, Mode: d.Mode, Step: opener.Step}
