@@ -33,7 +33,7 @@ func TestFleetRemovedSource(t *testing.T) {
 	worker := r.start("worker")
 	of := "FROM units WHERE run = '" + run + "' AND source "
 	r.until("SELECT status FROM runs WHERE run = '"+run+"'", "partial")
-	require.Equal(t, "removed from the configuration during the run, so not read: source ws002", r.text("SELECT error FROM runs WHERE run = '"+run+"'"))
+	require.Equal(t, "not read, because removed from the configuration during the run: source ws002", r.text("SELECT error FROM runs WHERE run = '"+run+"'"))
 	require.Equal(t, "done", r.text("SELECT string_agg(DISTINCT state, ' ') "+of+"<> 'ws002'"))
 	code, out, errs := r.penstock(t, "runs", "units", run)
 	require.Zero(t, code, errs)

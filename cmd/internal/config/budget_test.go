@@ -23,7 +23,7 @@ streams:
   mine.two: {path: "https://elsewhere.example/b", key: [id]}
 `
 
-// All clients with the same credential share one governor. The governor has the limits of their surface. Clients
+// All clients with the same credential share one governor. The governor has the limits of the clients' surface. Clients
 // without a credential share a governor if they request from the same host.
 func TestBudgets(t *testing.T) {
 	c, err := Parse([]byte(budgets), input())
@@ -48,9 +48,9 @@ func TestBudgets(t *testing.T) {
 	require.NotEmpty(t, by["mine.one"].Account)
 }
 
-// Sources share a budget only if the server counts their requests together. It does so if they have the same key, the
-// same token, or the same user of the same host. Sources with the same OAuth client may still be different accounts.
-// One e-mail address may be a user of several hosts.
+// Sources share a budget only if the server counts their requests together. This is the case if the sources have the
+// same key, the same token, or the same user of the same host. Sources with the same OAuth client may still be
+// different accounts. One e-mail address may be a user of several hosts.
 func TestBudgetsOfSources(t *testing.T) {
 	const text = `version: 1
 sources:

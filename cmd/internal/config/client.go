@@ -67,7 +67,7 @@ func (c *Config) Clients(source string, streams []Stream, vault *state.Vault) ([
 // SignIn has the options for signing in to one surface of a source.
 type SignIn struct {
 	Surface schemas.Surface
-	Account wire.Secret // as in Client
+	Account wire.Secret // see [Client]
 	wire.Options
 }
 

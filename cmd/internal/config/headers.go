@@ -95,8 +95,8 @@ func checkHeaders(v value, headers map[string]wire.Secret, a Auth) {
 }
 
 // joinHeaders returns the headers of a stream's requests. If the stream and its surface set the same header, the
-// stream's value is used. The argument credential is the name of the header that the credential uses. This header is
-// left out.
+// stream's value is used. The argument `credential` is the name of the header in which the credential is sent. This
+// header is left out.
 func joinHeaders(surface, stream map[string]wire.Secret, credential string) map[string]wire.Secret {
 	all := maps.Clone(surface)
 	if all == nil {

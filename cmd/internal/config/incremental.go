@@ -22,7 +22,7 @@ func readIncremental(v value) schemas.Incremental {
 		"full":     set(&i.Full, period),
 	}, "field")
 	if i.Until != "" && i.Param == "" {
-		v.fault(v.pos(), "%s has until but no param; a range needs a beginning", v.what)
+		v.fault(v.pos(), "%s has `until` but no `param`; a range needs a beginning", v.what)
 	}
 	return i
 }
@@ -56,6 +56,6 @@ func (r *reader) checkMonths(s Stream) {
 	case s.Parent != "":
 		r.fault(s.At, "stream %s has the parent %s, so it cannot be read by months", s.Name, s.Parent)
 	case s.Incremental != (schemas.Incremental{}):
-		r.fault(s.At, "stream %s has both months and incremental; keep one, or set months: none", s.Name)
+		r.fault(s.At, "stream %s has both `months` and `incremental`; keep one, or set `months: none`", s.Name)
 	}
 }

@@ -42,7 +42,7 @@ func TestRowsChooseNoHost(t *testing.T) {
 		{label, "", "me:pw@evil.test/", "", "{ws} is in the host"},
 		{label, "", "me@evil", "", "{ws} is in the host"},
 		{label, "", "evil.test%2f", "", "{ws} is in the host"},
-		{label, "", "eu.acme", "", "`hosts:` under from allows several parts"},
+		{label, "", "eu.acme", "", "`hosts:` under `from` allows several parts"},
 		{label, "", "", "", "empty part"},
 		{label, `, hosts: ["*.example.com"]`, "eu.acme", "https://eu.acme.example.com", ""},
 		{label, `, hosts: ["*.acme.example.com"]`, "acme", "", "not in `hosts:`"},

@@ -121,8 +121,8 @@ func (r *reader) collides(c *Config, tables []map[string]bool, p Pipeline, dest 
 	}
 }
 
-// checkPlaces reports schema names that are too long for Postgres when {source} is replaced. If several sources have
-// separate tables, it also reports a path of published copies that is the same for all of them.
+// checkPlaces reports schema names that are too long for Postgres when {source} is replaced. For a destination with
+// separate tables for each source, it also reports a path of published copies that is the same for all sources.
 func (r *reader) checkPlaces(c *Config) {
 	for _, p := range c.Pipelines {
 		for _, to := range p.To {

@@ -43,7 +43,7 @@ func readable(all []Stream) []string {
 }
 
 // chosenSources returns the names that the patterns select. If several patterns match a name, the last of them decides.
-// If all patterns are exclusions, such as ["!test"], they exclude from all names.
+// If all patterns are exclusions, such as ["!test"], the result has all other names.
 func chosenSources(names []string, patterns []Ref) []Ref {
 	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) && patterns != nil {
 		patterns = append([]Ref{{At: patterns[0].At, Text: "*"}}, patterns...)

@@ -30,7 +30,7 @@ type reader struct {
 	visited  int
 	faults   Faults
 	secrets  []wire.Secret
-	observer func(ast.Node, sighting) // called for each value, with what is expected there; set only by Describe
+	observer func(ast.Node, sighting) // called with each value, and with what the reader expects of it; set only by Describe
 	commands *commands                // set by [Parse]; otherwise nil
 }
 

@@ -117,7 +117,7 @@ func (v value) fitsURL(field, text, prefix, suffix string) bool {
 		return v.unfit("the field {%s} is in the host of an address: want letters, digits, - and dots; a path needs a / before the field", field)
 	}
 	return v.unfit("the field {%s} is in the host of an address: want one part of a host, of letters, digits and -; "+
-		"`hosts:` under from allows several parts, a path needs a / before the field", field)
+		"`hosts:` under `from` allows several parts, a path needs a / before the field", field)
 }
 
 // dotted reports whether a path has a segment . or .. A dot may also be written as %2e.
@@ -140,7 +140,7 @@ func (v value) hostFits(u *url.URL) bool {
 	case strings.Contains("."+host, ".."):
 		return v.unfit("its host has an empty part")
 	case v.row.hosts != nil && !slices.ContainsFunc(v.row.hosts, func(p string) bool { return hostMatches(p, host) }):
-		return v.unfit("its host is not in `hosts:` under from; add it there, or use *.example.com for all hosts below a domain")
+		return v.unfit("its host is not in `hosts:` under `from`; add it there, or use *.example.com for all hosts below a domain")
 	}
 	return true
 }

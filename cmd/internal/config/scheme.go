@@ -10,8 +10,8 @@ import (
 )
 
 // ParsePin reads the signature scheme that `webhooks learn` has stored. The stored data is a mapping with the key
-// scheme, as under webhooks in pipelines.yaml. If the scheme names no signature header, ParsePin uses the given header.
-// Errors in the data are [Faults].
+// `scheme`, as under `webhooks` in pipelines.yaml. If the scheme names no signature header, ParsePin uses the given
+// header. Errors in the data are [Faults].
 func ParsePin(file string, data []byte, header string) (signature.Scheme, error) {
 	r := &reader{Input: Input{File: file, Env: func(string) (string, bool) { return "", false }}}
 	var s signature.Scheme

@@ -63,8 +63,8 @@ func (c *Config) withRules(p Pipeline, s Stream) Stream {
 	return s
 }
 
-// choose returns the streams that the patterns select. If all patterns are exclusions, such as ["!hr.payslips"], they
-// exclude from all streams.
+// choose returns the streams that the patterns select. If all patterns are exclusions, such as ["!hr.payslips"], the
+// result has all other streams.
 func (c *Config) choose(p Pipeline, patterns []Ref, faults *Faults) []Stream {
 	if !slices.ContainsFunc(patterns, func(r Ref) bool { return !strings.HasPrefix(r.Text, "!") }) {
 		patterns = append([]Ref{{Text: "*"}}, patterns...)

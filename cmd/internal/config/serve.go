@@ -55,7 +55,7 @@ func (s Serve) checkListen(v value, what, listen, preset string) {
 		case Socket(listen) == "":
 			v.fault(v.pos(), "%s: want unix:PATH, such as unix:/run/penstock/penstock.sock", what)
 		case s.TLS != nil:
-			v.fault(s.TLS.At, "serve tls: a unix socket has no TLS; remove tls, and use TLS in the proxy that connects to the socket")
+			v.fault(s.TLS.At, "serve tls: a unix socket has no TLS; remove `tls`, and use TLS in the proxy that connects to the socket")
 		}
 		return
 	}
@@ -146,7 +146,7 @@ func collectorURL(v value) string {
 		v.fault(s.at, "%s is not a URL; want for example http://127.0.0.1:4318", v.what)
 		return ""
 	case u.User != nil, u.RawQuery != "", u.Fragment != "":
-		v.fault(s.at, "%s contains a user, a password or a query; put a credential under token", v.what)
+		v.fault(s.at, "%s contains a user, a password or a query; put a credential under `token`", v.what)
 		return ""
 	}
 	return strings.TrimRight(u.String(), "/")

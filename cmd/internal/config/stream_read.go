@@ -67,7 +67,7 @@ func names(all []Stream) []string {
 	return ns
 }
 
-// override applies an entry of the file to a stream. If the catalogue does not have the stream (known is false), the
+// override applies an entry of the file to a stream. If the catalogue does not have the stream (`known` is false), the
 // entry must have a path.
 func (s *Stream) override(e entry, known bool) {
 	s.At = e.at
@@ -212,7 +212,7 @@ func (s *Stream) readPath(v value) {
 	case !strings.HasPrefix(path.value, "/"):
 		v.fault(path.at, "%s %q: want a leading / or an absolute URL", v.what, path.raw)
 	case strings.ContainsAny(path.value, "?#%\\ ") || strings.Contains(path.value, "//") || strings.Contains(path.value, "/."):
-		v.fault(path.at, "%s %q: want plain segments; a query goes under params", v.what, path.raw)
+		v.fault(path.at, "%s %q: want plain segments; a query goes under `params`", v.what, path.raw)
 	}
 }
 

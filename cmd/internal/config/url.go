@@ -66,7 +66,7 @@ func origin(s string) (*url.URL, string) {
 	case u.Scheme != "https" && u.Scheme != "http":
 		return nil, "has no http or https scheme; want https://host"
 	case u.User != nil:
-		return nil, "contains a user or password; put credentials under auth"
+		return nil, "contains a user or password; put credentials under `auth`"
 	case host == "":
 		return nil, "has no host"
 	case !isASCII(host):

@@ -262,8 +262,8 @@ func (v value) list() []value {
 	return nil
 }
 
-// scalar is a single value. Its field raw has the text in the file. Its field value has the same text, with each ${…}
-// replaced. Messages quote only the text in the file, because the replaced text may contain a secret.
+// scalar is a single value. Its field `raw` has the text in the file. Its field `value` has the same text, with each
+// ${…} replaced. Messages quote only the text in the file, because the replaced text may contain a secret.
 type scalar struct {
 	raw, value string
 	at         Pos

@@ -57,7 +57,7 @@ func CheckHints(c *config.Config) error {
 		}
 		for _, name := range s.Webhooks.Refresh {
 			if !read[s.Name+" "+name] {
-				return c.Fault(s.Webhooks.At, fmt.Sprintf("webhooks of source %s: refresh names stream %s, which no pipeline reads", s.Name, name))
+				return c.Fault(s.Webhooks.At, fmt.Sprintf("webhooks of source %s: `refresh` names stream %s, which no pipeline reads", s.Name, name))
 			}
 		}
 	}

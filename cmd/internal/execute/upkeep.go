@@ -127,7 +127,7 @@ func removedError(units []state.Unit) error {
 	if n := len(all) - mostRemoved; n > 0 {
 		all, more = all[:mostRemoved], fmt.Sprintf(" and %d more", n)
 	}
-	return fmt.Errorf("removed from the configuration during the run, so not read: %s%s", strings.Join(all, ", "), more)
+	return fmt.Errorf("not read, because removed from the configuration during the run: %s%s", strings.Join(all, ", "), more)
 }
 
 // pipelineOf returns the pipeline of a job from the configuration c, restricted to the job's source. It returns false

@@ -321,7 +321,7 @@ func (f *definer) param(s *schemas.Stream, p Param, op Operation) {
 	case p.In == "query" && p.Required && !pages(p.Name):
 		s.Params = append(s.Params, schemas.Param{Name: p.Name, In: "query", Value: p.Value})
 		if p.Value == "" {
-			off(s, "it needs a value for the query parameter %s; state it under params", p.Name)
+			off(s, "it needs a value for the query parameter %s; state it under `params`", p.Name)
 		}
 	case p.In == "header" && p.Required && !slices.Contains([]string{"accept", "authorization", "content-type"}, strings.ToLower(p.Name)):
 		off(s, "it needs the header %s", p.Name)
@@ -330,7 +330,7 @@ func (f *definer) param(s *schemas.Stream, p Param, op Operation) {
 	}
 }
 
-// name returns the name of a stream: its name in pipelines.yaml, or else one that is derived from its path.
+// name returns the name of a stream: its name in pipelines.yaml, or else a name that is derived from its path.
 func (f *definer) name(op Operation, s schemas.Stream) string {
 	for _, e := range f.Entries {
 		if e.From == f.From && e.Operation == op.Call() || e.Path == s.Path && e.Method == s.Method {

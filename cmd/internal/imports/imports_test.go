@@ -221,7 +221,7 @@ func FuzzPostman(f *testing.F) {
 	fuzz(f, Postman)
 }
 
-// fuzz reads any document. Either the document is refused, or its streams only read and can be merged into a file.
+// fuzz reads any document. Either the document is refused, or its streams only read data and can be merged into a file.
 func fuzz(f *testing.F, read func(string, []byte) (*Description, error)) {
 	cat := catalogue(f)
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -193,7 +193,8 @@ func joinedText(summary, description string) string {
 	return sentence(strings.TrimRight(summary, ".") + ". " + description)
 }
 
-// params returns the parameters. If two have the same name in the same place, such as the query, the later one counts.
+// params returns the parameters. If two parameters have the same name in the same place, such as the query, the later
+// parameter counts.
 func params(refs openapi3.Parameters) []Param {
 	var all []Param
 	for _, ref := range refs {

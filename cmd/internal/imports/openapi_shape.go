@@ -58,7 +58,7 @@ func (w *shaper) members(properties openapi3.Schemas, depth int) []Member {
 }
 
 // oneOf merges the variants of a shape with either(), and adds the result to the shape. In the document, the variants
-// are under the key oneOf or anyOf. The variant null is ignored.
+// are under the key `oneOf` or `anyOf`. The variant `null` is ignored.
 func (w *shaper) oneOf(out *Shape, variants openapi3.SchemaRefs, depth int) *Shape {
 	var union *Shape
 	for _, ref := range variants {

@@ -56,12 +56,12 @@ func (f *definer) parent(s *Stream) {
 		if f.platform || shown == "" {
 			shown = before
 		}
-		off(&s.Stream, "there is no list at %s that has the values of {%s}; state another stream as the parent, and its field under params", shown, name)
+		off(&s.Stream, "there is no list at %s that has the values of {%s}; state another stream as the parent, and its field under `params`", shown, name)
 		return
 	}
 	from, ok := feeds(item, name)
 	if !ok {
-		off(&s.Stream, "it is unclear which field of %s has the value of {%s}; state it under params", up, name)
+		off(&s.Stream, "it is unclear which field of %s has the value of {%s}; state it under `params`", up, name)
 		return
 	}
 	s.Parent = up

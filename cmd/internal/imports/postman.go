@@ -147,7 +147,7 @@ func (r *postman) folder(items []folder, name string) {
 	}
 }
 
-// add adds a request. If there is already one with this method and path, add merges the two.
+// add adds a request. If a request with this method and path was added before, add merges the two requests.
 func (r *postman) add(f folder, tag string) {
 	base, path, ok := r.split(f.Request.URL.Raw)
 	if !ok || len(r.d.Operations) > maxOperations {

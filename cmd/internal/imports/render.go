@@ -15,7 +15,7 @@ import (
 type field struct {
 	key    string
 	value  string  // in flow style; it is written on the line of the key
-	fields []field // if not nil, these are written instead of value, in block style: one line for each field
+	fields []field // if not nil, these are written instead of `value`, in block style: one line for each field
 }
 
 // fields returns the keys of a stream's `imported:` block, the most important first.

@@ -48,10 +48,10 @@ func advice(err error) string {
 		return fmt.Sprintf("if it is the same workspace: penstock state adopt --stream %s; to read it again from the beginning: penstock state reset --stream %[1]s", e.Want.Stream)
 	}
 	if _, ok := errors.AsType[*transform.ContractError](err); ok {
-		return "allow it in the contract under schema in the configuration, or leave the columns out"
+		return "allow it in the contract under `schema` in the configuration, or leave the columns out"
 	}
 	if e, ok := errors.AsType[*ChangedError](err); ok {
-		return fmt.Sprintf("run penstock explain %s, and set what is right under streams in the configuration", e.Stream)
+		return fmt.Sprintf("run penstock explain %s, and set what is right under `streams` in the configuration", e.Stream)
 	}
 	return ""
 }

@@ -67,7 +67,7 @@ func TestFrozenContractStopsItsStreamOnly(t *testing.T) {
 	_, ok := errors.AsType[*transform.ContractError](rep.Streams[0].Err)
 	require.True(t, ok, "%v", rep.Streams[0].Err)
 	require.ErrorContains(t, rep.Streams[0].Err, "size")
-	require.ErrorContains(t, rep.Streams[0].Err, "contract under schema")
+	require.ErrorContains(t, rep.Streams[0].Err, "contract under `schema`")
 	require.Equal(t, before, r.memory.Rows("crm_leads"))
 	require.Equal(t, StatusComplete, rep.Streams[1].Status)
 	require.Len(t, r.alive("crm_deals"), 10)

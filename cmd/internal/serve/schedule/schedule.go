@@ -39,7 +39,7 @@ func Words() []string {
 func Parse(text string, zone *time.Location) (Schedule, error) {
 	s := Schedule{text: text, zone: zone}
 	if strings.HasPrefix(text, "TZ=") || strings.HasPrefix(text, "CRON_TZ=") {
-		return s, errors.New("set the time zone with the key zone, not in the cron expression")
+		return s, errors.New("set the time zone with the key `zone`, not in the cron expression")
 	}
 	parser := cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
 	parsed, err := parser.Parse(text)

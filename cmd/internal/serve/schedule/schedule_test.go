@@ -202,8 +202,8 @@ func TestParse(t *testing.T) {
 		"@every 1500ms":        "whole seconds",
 		"@dayly":               "unrecognized descriptor",
 		"* * *":                "expected",
-		"TZ=UTC 0 2 * * *":     "set the time zone with the key zone",
-		"CRON_TZ=UTC @monthly": "set the time zone with the key zone",
+		"TZ=UTC 0 2 * * *":     "set the time zone with the key `zone`",
+		"CRON_TZ=UTC @monthly": "set the time zone with the key `zone`",
 	} {
 		_, err := Parse(text, time.UTC)
 		require.ErrorContains(t, err, want, text)
