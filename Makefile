@@ -24,7 +24,8 @@ NOID   := -buildid=
 # make race tests the packages in RACED, which start goroutines. RACED does not contain these packages:
 #   - the destinations, because the database engines do most of their work
 #   - the dashboard, because its browser tests would time out
-#   - cmd/penstock and cmd/internal/execute, because the tests in cmd/penstock, which test both, would take half an hour
+#   - cmd/penstock, because its tests would take half an hour
+#   - cmd/internal/execute, because the tests in cmd/penstock test it
 # make race skips the tests in SEEDED: they repeat another test with many seeds, or test nothing concurrent.
 RACED  := $(addprefix ./cmd/internal/,deltas execute fleet/... pipeline/... rejects verify) $(addprefix ./cmd/internal/serve/,. access facts receive schedule signal) ./extract ./extract/wire/... ./state/...
 SEEDED := ^(TestServers|TestUnchangedParents|TestSandbox(StoppedOverAndOver|Verify|Drift)|TestAnyStory|TestIncrementalMissesNothing|TestEditedLists|TestSentinel|TestCommitFailsAtEvery|TestReplaceFailsAtEvery|TestReference|TestBackfillProperty|TestEveryStream|TestVolatility|TestMatrix|TestPairsOfReferences|TestTooManyRecordsInAnAnswer|TestFaultBomb|TestKilledAnywhere|TestHostileLists|TestMovingLists|TestLatency|TestConcurrency|TestFirstRun|TestPageOfTooMany|TestRandom(Parent|Incremental)Runs|TestEveryRuleIsNeeded|TestLeases|TestFleet(TakesTurns|BesideOthers))|Conforms/journal_is_bounded

@@ -145,10 +145,10 @@ func checkSignIns(ctx context.Context, o *open.Opener, c *config.Config, source 
 	return all, broken
 }
 
-// simplest() chooses the stream for a test request to a surface: normally the cheapest stream of the catalogue. But the
-// server may lack the catalogue's paths if the user has set the path of every stream that the pipeline reads from the
-// surface. In this case, simplest() chooses the cheapest of these streams, and the result `own` is true. The result
-// `ok` is false if no stream is suitable.
+// simplest() chooses the stream for a test request to a surface: normally the cheapest stream of the catalogue. If the
+// user has set the path of every stream that the pipeline reads from the surface, the server perhaps lacks the
+// catalogue's paths. In this case, simplest() chooses the cheapest of these streams, and the result `own` is true. The
+// result `ok` is false if no stream is suitable.
 func simplest(c *config.Config, p config.Pipeline, surface schemas.Surface) (s config.Stream, own, ok bool) {
 	all := c.Streams
 	carried, err := c.Select(p, nil)
@@ -213,8 +213,8 @@ func probeStream(ctx context.Context, o *open.Opener, c *config.Config, p config
 	return detail, nil
 }
 
-// Destination opens a destination and checks that it can be written. It also reports each stream with members of
-// records that have no column because the stream has reached its column limit.
+// Destination opens a destination and checks that it can be written. It also reports each stream that has reached its
+// column limit, and whose records have members without a column.
 func Destination(ctx context.Context, o *open.Opener, c *config.Config, d config.Destination) []Finding {
 	part := "destination " + d.Name
 	if d.PerSource() && len(c.Sources) > 0 {
@@ -304,8 +304,8 @@ func surfaceRemedy(err error, stream string) string {
 	return render.Remedy(err, stream)
 }
 
-// checkOverflow returns a finding for each stream with members of records that have no column in d, because the stream
-// has reached its column limit there.
+// checkOverflow returns a finding for each stream that has reached its column limit in d, and whose records have
+// members without a column there.
 func checkOverflow(ctx context.Context, o *open.Opener, c *config.Config, d config.Destination, dest load.Destination) []Finding {
 	since, err := history.Overflows(ctx, dest)
 	var all []Finding

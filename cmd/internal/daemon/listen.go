@@ -91,7 +91,7 @@ type certificateFiles struct {
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	stamp   [2]stamp  // stamps of the files from which the field current was read
+	stamp   [2]stamp  // stamps of the files from which the field `current` was read
 	looked  time.Time // last check for changes
 	fault   string    // why the last reload failed, as logged; "" if it did not fail
 }

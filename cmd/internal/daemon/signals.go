@@ -40,7 +40,7 @@ type Signals struct {
 	grantsOf func(context.Context, *config.Config) (serve.GrantsSeen, error)
 }
 
-// OpenSignals opens the signals of a configuration. The parameter build describes this program. The redactor also
+// OpenSignals opens the signals of a configuration. The parameter `build` describes this program. The redactor also
 // gets the secrets of each later configuration.
 func OpenSignals(ctx context.Context, o *open.Opener, c *config.Config, pipelines []serve.Pipeline, build signal.Build, redactor *wire.Redactor) (*Signals, error) {
 	s := &Signals{grantsOf: func(ctx context.Context, c *config.Config) (serve.GrantsSeen, error) { return grantsOf(ctx, o, c) }, log: o.Log, redactor: redactor, now: o.State(c).Now, statuses: func() []serve.Status { return nil }}

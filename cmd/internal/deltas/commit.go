@@ -272,7 +272,7 @@ func (x *delta) reshapes(ctx context.Context, positions []*destinationPosition, 
 			want.Columns = b.Batch.Schema()
 			plan, err := load.Fit(tables[i], want)
 			if err != nil || plan.ChangesShape() {
-				return true, nil // the pass meets the same error and reports it
+				return true, nil // the pass gets the same error and reports it
 			}
 		}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// mute loses the answer to one commit of the stream contacts. If the field `leaves` is true, the next read of the
+// mute loses the answer to one commit of the stream `contacts`. If the field `leaves` is true, the next read of the
 // cursor fails too.
 type mute struct {
 	load.Destination

@@ -16,7 +16,7 @@ type applyRate struct {
 	chunk     int // number of events per read of the inbox, and per write to the table of events
 	slice     int // maximum number of records in one commit
 	entities  int // maximum number of waiting records, over all streams // Invariant 6
-	listAbove int // maximum number of waiting records of a stream that are requested one by one; if more records wait, the list is read
+	listAbove int // up to this number, the waiting records of a stream are requested one by one; above it, the list may be read instead
 }
 
 // defaultPace is the pace of a run and of `penstock serve`. After a change, a source may return the old record for some

@@ -19,8 +19,8 @@ import (
 // provisionalHash is the hash of provisional rows. No record has this hash, so the next reading replaces the row.
 const provisionalHash = "provisional"
 
-// provisionalRows limits the size of the tables that are searched for the rows of the records in events. A table with
-// more rows gets the values from the next reading of the stream.
+// provisionalRows is the largest number of rows of a table in which the records of events are searched. A larger table
+// gets the values from the next reading of the stream.
 const provisionalRows = 200_000
 
 // provisional applies the values of events to rows whose records cannot be requested one by one. It changes

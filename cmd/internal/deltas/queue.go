@@ -51,7 +51,7 @@ type entity struct {
 	gone        bool      // the last event says that the record is gone
 	data        []byte    // the record in the last event; nil if it is too large or events disagree
 	tries       int       // number of requests so far
-	due         time.Time // when to request it again; zero if it is not due
+	due         time.Time // when to request the record again; zero if it need not be requested
 	stored      bool      // a destination stores that the record must be requested again; then the field `received` has the time when the record was queued
 }
 

@@ -92,8 +92,7 @@ func (a *Applier) ApplyOnce(ctx context.Context) (none deltas.Report, err error)
 	return rep, nil
 }
 
-// Refused reports that the given streams could not be read now. They are streams that [deltas.Report].Refresh had
-// named.
+// Refused reports that the given streams could not be read now. The streams come from [deltas.Report].Refresh.
 func (a *Applier) Refused(streams []string) {
 	if a.deltas != nil {
 		a.deltas.Refused(streams)

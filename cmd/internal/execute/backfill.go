@@ -57,8 +57,9 @@ func storedConventions(ctx context.Context, r *open.Run) map[string]pipeline.Mem
 	return nil
 }
 
-// canRange reports whether s can be read by range. A child stream or a stream in mode replace cannot be read by range.
-// With `incremental: auto`, a probe finds out whether there is a filter. Before the probe, canRange returns true.
+// canRange reports whether s can be read by range. A child stream, or a stream in the mode `replace`, cannot be read by
+// range. With `incremental: auto`, a probe finds out whether there is a filter. Before the probe, canRange returns
+// true.
 func canRange(s config.Stream, known map[string]pipeline.Memory) bool {
 	if s.Table.Mode == schemas.Replace || s.Parent != "" {
 		return false

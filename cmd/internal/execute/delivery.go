@@ -26,7 +26,7 @@ type delivery struct {
 	slot     *fleet.Slot
 }
 
-// run makes attempts until no unit of the job is left to start, ctx ends, or the channel cancelled is closed. Then it
+// run makes attempts until no unit of the job is left to start, ctx ends, or the channel `cancelled` is closed. Then it
 // gives up the slot.
 func (d *delivery) run(ctx context.Context, cancelled <-chan struct{}) (err error) {
 	defer d.slot.Leave()
@@ -124,8 +124,8 @@ func (d *delivery) attempt(ctx context.Context, units []state.Unit, settle func(
 const applyEventsEvery = time.Second
 
 // applyEvents applies the webhook events of the source while an attempt is under way, until stop() is called. The
-// attempt has the lease, so serve cannot apply them. The destination stores which events were applied. Therefore
-// `penstock serve` can later remove these events from the inbox, and start the runs that they require.
+// attempt has the lease, so `penstock serve` cannot apply the events. The destination stores which events were applied.
+// Therefore `serve` can later remove these events from the inbox, and start the runs that they require.
 func (d *delivery) applyEvents(ctx context.Context) (stop func()) {
 	p, x := d.job.pipeline, d.executor
 	s, ok := d.job.conf.Source(p.From[0].Text)

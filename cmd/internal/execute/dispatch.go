@@ -16,7 +16,7 @@ const endLook = time.Second
 
 // Dispatch divides a run into units, which workers claim, and waits until the units have ended. If another process has
 // already planned the run, Dispatch only waits. If ctx ends first, workers continue the run, and the report has the
-// status stopped. // Invariant 18
+// status `stopped`. // Invariant 18
 func (w *Worker) Dispatch(ctx context.Context, r Run) (report pipeline.Report, err error) {
 	began := w.db.Now()
 	if err = w.plan(ctx, r); err == nil {
@@ -84,8 +84,8 @@ func (w *Worker) await(ctx context.Context, run string) error {
 	}
 }
 
-// Await waits until every unit of a run has ended, or ctx ends. It also ends units that no worker can execute any more,
-// because the process that began the run may be gone. // Invariant 15
+// Await waits until every unit of a run has ended, or ctx ends. It also ends units that no worker can execute any more.
+// The process that began the run does this too, but may be gone. // Invariant 15
 func (w *Worker) Await(ctx context.Context, run string) { _ = w.await(ctx, run) }
 
 // Cancel cancels the units of a run that have not ended, even if ctx has ended.

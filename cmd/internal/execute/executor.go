@@ -1,5 +1,5 @@
-// Package execute executes the units of runs, for sync, backfill, serve and worker. A unit is what a run reads from
-// one source and one group of streams. All units of a run that have the same source are a job.
+// Package execute executes the units of runs, for the commands `sync`, `backfill`, `serve` and `worker`. A unit is what
+// a run reads from one source and one group of streams. All units of a run that have the same source are a job.
 //
 // An attempt at a job opens its source and destinations, takes the lease of its pipeline and source, and reads its
 // streams. The commands differ in where jobs come from, and where their units are recorded.

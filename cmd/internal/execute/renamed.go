@@ -18,9 +18,9 @@ import (
 // maxLost limits the removed sources that are looked up before a run. If there are more, none of them is looked up.
 const maxLost = 20
 
-// warnRenamed warns about a new source with the address of a source that is no longer in the configuration. It may be
-// the same source with another name. Then the rows under the old name would stay in the tables. Addresses that several
-// configured sources share are ignored.
+// warnRenamed warns about a new source with the address of a source that is no longer in the configuration. The new
+// source may be the old source with another name. Then the rows under the old name would stay in the tables. Addresses
+// that several configured sources share are ignored.
 func (x *Executor) warnRenamed(ctx context.Context, c *config.Config, p config.Pipeline, sources []config.Ref) error {
 	stored, err := ReadSources(ctx, x.Open.State(c), p.Name)
 	if err != nil {

@@ -21,13 +21,13 @@ type Attempt struct {
 	mu       sync.Mutex
 	left     []state.Unit
 	ends     map[string][]pipeline.StreamReport
-	requests int // requests that settled units report
+	requests int // requests that the settled units have reported
 }
 
-// NewAttempt begins an attempt at units, whose streams each have the given number of destinations. If a unit is settled
-// before the attempt ends, the attempt passes it to settle(). Each text is passed to redact() before it is stored. The
-// function now() reads the clock of the state: a machine's own clock may be hours wrong, and then retries would wait
-// for hours, or not at all.
+// NewAttempt begins an attempt at units. Each stream of the units has the given number of destinations. If a unit is
+// settled before the attempt ends, the attempt passes it to settle(). Each text is passed to redact() before it is
+// stored. The function now() reads the clock of the state: a machine's own clock may be hours wrong, and then retries
+// would wait for hours, or not at all.
 func NewAttempt(units []state.Unit, destinations int, now func() time.Time, redact func(string) string, settle func(...state.Unit)) *Attempt {
 	return &Attempt{
 		redact: redact, settle: settle, now: now, began: now(), destinations: destinations,

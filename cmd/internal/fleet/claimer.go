@@ -38,8 +38,8 @@ const settleEvery = time.Second
 const settleGrace = time.Second
 
 // Work claims the units that c selects, and calls attempt() with them. It stores the units that attempt() returns.
-// Units that are finished earlier may be passed to settle(), from any goroutine, and must then not be returned. When
-// the context of attempt() ends, attempt() must stop. Work returns the number of claimed units. It is no error if
+// attempt() may pass units that are finished earlier to settle(), from any goroutine. It must not return these units.
+// When the context of attempt() ends, attempt() must stop. Work returns the number of claimed units. It is no error if
 // another worker has taken over a unit, because that worker settles it.
 func (h Claimer) Work(ctx context.Context, c state.Claim, attempt func(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit) (int, error) {
 	if h.Life <= 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// A run that has fewer units than it was planned with is not complete, and its report says so. // Invariant 14
+// A run that has fewer units than planned is not complete, and its report says so. // Invariant 14
 func TestJoinedMissingUnits(t *testing.T) {
 	t.Parallel()
 	report, err := json.Marshal(fleet.UnitReport{Status: pipeline.StatusComplete})

@@ -66,7 +66,7 @@ type jobSet struct {
 	ends, tries  map[string]int
 }
 
-// together() makes one run over 1,000 sound sources and 1,000 troubled ones, in a random order. If known is true, the
+// together() makes one run over 1,000 sound sources and 1,000 troubled ones, in a random order. If `known` is true, the
 // pool knows that the troubled sources were silent the last time.
 func together(t *testing.T, p fleet.Pool, known bool, trouble ...string) (c jobSet) {
 	c.ends, c.tries = map[string]int{}, map[string]int{}

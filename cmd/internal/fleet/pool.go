@@ -44,9 +44,9 @@ const (
 // returns how many jobs started, each counted once.
 //
 // A job counts as working until its source is silent for longer than sources usually are. Before the first answer, a
-// job counts only in part: with the share of recent jobs whose source answered. For example, if half of the recent jobs
-// got an answer, the job counts as half a job. So even many sources that never answer leave nearly all of the width to
-// other sources. When p.Most jobs are under way, a job whose source stays silent is put off.
+// job counts only in part. This part is the share of recent jobs whose source answered. For example, if half of the
+// recent jobs got an answer, the job counts as half a job. So even many sources that never answer leave nearly all of
+// the width to other sources. When p.Most jobs are under way, a job whose source stays silent is put off.
 func (p Pool) Run(ctx context.Context, jobs []Job) int {
 	s := &run{scheduler: newScheduler(p), ended: make(chan *task)}
 	for _, j := range jobs {

@@ -21,7 +21,7 @@ type scheduler struct {
 
 type runningJob struct {
 	round  int
-	off    bool // the job was put off, and round is its next round
+	off    bool // the job was put off, and `round` is its next round
 	aside  bool // the job continues without a slot
 	cancel context.CancelCauseFunc
 
@@ -145,9 +145,9 @@ func (f *scheduler) room() bool {
 const longSilence = 5
 
 // putOff interrupts jobs that wait for their sources, so that other jobs can start. An interrupted job starts again in
-// a later round. The argument is the lowest round of the jobs that have not started. putOff begins with jobs whose
-// source has never answered. Of several such jobs, it begins with the one that has waited the longest.
-// Invariant 15
+// a later round. The argument `waiting` is the lowest round of the jobs that have not started. putOff begins with jobs
+// whose source has never answered. Of several such jobs, it begins with the one that has waited the longest. Invariant
+// 15
 func (f *scheduler) putOff(waiting int) {
 	if len(f.active) < f.pool.Most {
 		return
@@ -163,8 +163,8 @@ func (f *scheduler) putOff(waiting int) {
 	}
 }
 
-// longestSilent returns the job to put off next, and the round that it moves into. It only returns a job that moves
-// into a later round than the given one.
+// longestSilent returns the job to put off next, and the round that it moves into. It returns only a job that moves
+// into a later round than `waiting`.
 func (f *scheduler) longestSilent(waiting int) (found *runningJob, into int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

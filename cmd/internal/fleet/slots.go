@@ -90,8 +90,8 @@ func (p *Slot) StartWait(ctx context.Context, round int) (limited context.Contex
 // RecordAnswer records that the source has answered.
 func (p *Slot) RecordAnswer() { p.of.scheduler.beat(&p.runningJob) }
 
-// Wait returns true when the channel done is closed. If the source is silent and the slot can be given up, Wait returns
-// false at once. The job then continues without a slot.
+// Wait returns true when the channel `done` is closed. If the source is silent and the slot can be given up, Wait
+// returns false at once. The job then continues without a slot.
 func (p *Slot) Wait(done <-chan struct{}) bool {
 	look := time.NewTicker(p.of.scheduler.look())
 	defer look.Stop()
@@ -108,8 +108,8 @@ func (p *Slot) Wait(done <-chan struct{}) bool {
 	}
 }
 
-// stepAside gives up the slot if the job waits for its source, and if all jobs together use at least one slot less than
-// they hold. Otherwise it returns false. A job whose source is silent uses only a part of its slot, or nothing.
+// A job whose source is silent uses only a part of its slot, or nothing. stepAside gives up the slot if the job waits
+// for its source, and if the unused parts of all slots are at least one slot together. Otherwise it returns false.
 func (p *Slot) stepAside() bool {
 	p.of.mu.Lock()
 	defer p.of.mu.Unlock()

@@ -80,7 +80,7 @@ func ReadOverflow(ctx context.Context, d load.Destination, name string, t schema
 	return o, err
 }
 
-// count() adds the members in rest, which is the ColRest value of one record. An array counts as one member.
+// count() adds the members in `rest`, which is the ColRest value of one record. An array counts as one member.
 func (o *Overflow) count(rest string, seen map[string]bool) {
 	d := jsontext.NewDecoder(bytes.NewBufferString(rest), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	for len(seen) <= maxRestFields {

@@ -29,8 +29,8 @@ func RunPeriods(ctx context.Context, d load.Destination) (map[string]Period, err
 	return spans, err
 }
 
-// CheckKept returns an error if the log of row changes does not go back to the given time for the pipeline of a run.
-// The reason is that [load.Trimmer] removes old changes.
+// CheckKept returns an error if the log lacks row changes that a run's pipeline has made since the given time, because
+// [load.Trimmer] has removed them.
 func CheckKept(ctx context.Context, d load.Destination, run string, since time.Time) error {
 	pipeline, removed := "", map[string]time.Time{} // by pipeline: changes before this time were removed
 	err := Scan(ctx, d, load.Runs, func(r Row) error {

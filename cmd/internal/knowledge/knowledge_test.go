@@ -33,8 +33,8 @@ func asRead(s schemas.Stream) schemas.Stream {
 	return s
 }
 
-// If the output of explain is pasted into the configuration, the stream is read as before. This is tested for every stream
-// of the catalogue, with and without a learned convention.
+// If the output of `penstock explain` is pasted into the configuration, the stream is read as before. This is tested
+// for every stream of the catalogue, with and without a learned convention.
 func TestExplainedYAMLReadsTheSame(t *testing.T) {
 	t.Parallel()
 	for name, learned := range map[string]extract.Convention{

@@ -1,6 +1,6 @@
-// Manifests writes JSON Schemas of Kubernetes objects for kubeconform. Without them, kubeconform would download
-// schemas from the network. The input is the description of the API in the module of Kubernetes, and the definitions
-// of KEDA's objects in KEDA's module. A schema forbids all fields that it does not name.
+// Manifests writes JSON Schemas of Kubernetes objects for kubeconform. Without them, kubeconform would download schemas
+// from the network. The input comes from Go modules: the description of the API from the module of Kubernetes, and the
+// definitions of KEDA's objects from KEDA's module. A schema forbids all fields that it does not name.
 //
 //	go run ./cmd/internal/manifests -api swagger.json -objects FOLDER -out FOLDER
 package main
@@ -106,7 +106,8 @@ func writeObject(file, to string) error {
 	return err
 }
 
-// write writes a schema to a file. kubeconform looks for a file with this name when it checks such an object.
+// write writes the schema of a kind of object to a file. The file has the name under which kubeconform looks for this
+// schema.
 func write(folder, group string, version, kind any, s schema) error {
 	short, _, _ := strings.Cut(group, ".")
 	name := strings.Trim(strings.ToLower(fmt.Sprintf("%v-%s-%v", kind, short, version)), "-")

@@ -84,10 +84,10 @@ func (o *Opener) Kind(c *config.Config, d config.Destination) (Kind, error) {
 		return p, c.Fault(d.At, fmt.Sprintf("destination %s: %s is not in this build: %s", d.Name, d.Scheme, p.Missing))
 	}
 	if d.Publish != "" && all[i].Publish == nil {
-		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: publish works only with DuckDB files; readers of %s need no copy", d.Name, d.Scheme))
+		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: `publish` works only with DuckDB files; readers of %s need no copy", d.Name, d.Scheme))
 	}
 	if d.Mode != 0 && !all[i].Modes {
-		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: mode works only with the files of duckdb:, sqlite: and parquet:, not with %s:", d.Name, d.Scheme))
+		return all[i], c.Fault(d.At, fmt.Sprintf("destination %s: `mode` works only with the files of duckdb:, sqlite: and parquet:, not with %s:", d.Name, d.Scheme))
 	}
 	return all[i], nil
 }

@@ -53,7 +53,7 @@ func (l *DestinationPool) open(d config.Destination, open func() (load.Destinati
 }
 
 func (l *DestinationPool) of(d config.Destination) *pooledDestination {
-	d.At = config.Pos{} // a destination that has moved within the configuration file is still the same one
+	d.At = config.Pos{} // a destination that has moved within the configuration file is still the same destination
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.all[d] == nil {

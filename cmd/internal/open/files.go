@@ -20,7 +20,7 @@ func (o *Opener) Files(r *Run) map[string]string {
 		d, _ := r.Conf.Destination(to.Text)
 		folders[d.Name] = o.filesOf(r.Conf, d.For(r.Pipeline.From[0].Text))
 		if folders[d.Name] == "" {
-			o.Log.Warn("the destination stores no files, only rows about them; set a folder with files:",
+			o.Log.Warn("the destination stores no files, only rows about them; set a folder with `files:`",
 				"destination", d.Name, "stream", r.Streams[i].Name)
 		}
 	}

@@ -90,7 +90,7 @@ func heapShare(memory int64) int64 {
 }
 
 // memoryLimit returns the lowest memory limit of the cgroups (version 1 or 2) of this process, or 0 if there is none.
-// The parameter root is the root of the file system.
+// The parameter `root` is the root of the file system.
 func memoryLimit(root fs.FS) (lowest int64) {
 	groups, err := fs.ReadFile(root, "proc/self/cgroup")
 	if err != nil {

@@ -170,7 +170,7 @@ func (o *Opener) LoadPipeline(args []string) (*config.Config, config.Pipeline, e
 }
 
 // LoadOneSource is like LoadPipeline, for a command that works on one source. If the pipeline has several sources,
-// LoadOneSource selects the named one.
+// LoadOneSource selects the source with the given name.
 func (o *Opener) LoadOneSource(args []string, source string) (*config.Config, config.Pipeline, error) {
 	c, p, err := o.LoadPipeline(args)
 	if err != nil || !p.MultiSource {
@@ -190,10 +190,10 @@ func (o *Opener) Choose(c *config.Config, p config.Pipeline, only []string) ([]c
 	}
 	key, made, where, err := o.maskKey(c)
 	if err != nil {
-		return nil, failure.Usage("or set your own key with mask_key: in the configuration", "mask key of pipeline %s: %w", p.Name, err)
+		return nil, failure.Usage("you can also set your own key with `mask_key:` in the configuration", "mask key of pipeline %s: %w", p.Name, err)
 	}
 	if made {
-		o.Log.Warn("created a key for masks; back it up or set mask_key:, because a new key changes every masked value", "pipeline", p.Name, "file", where)
+		o.Log.Warn("created a key for masks; back it up, or set `mask_key:`, because a new key changes every masked value", "pipeline", p.Name, "file", where)
 	}
 	for i := range streams {
 		streams[i].Rules.MaskKey = schemas.MaskKey(key)

@@ -28,7 +28,7 @@ func (o *Opener) ReadAll(ctx context.Context, q Selection, use func(*Reader) err
 		}
 		chosen = []config.Destination{d}
 	}
-	var absent, broken error // the first of each
+	var absent, broken error // the first error of each kind
 	opened := 0
 	for _, d := range chosen {
 		parts := []string{""}

@@ -19,7 +19,7 @@ import (
 // Source is a configured source, ready for reading.
 type Source struct {
 	Client *extract.Client
-	Names  []string // keys of wires, in order of creation
+	Names  []string // keys of `wires`, in order of creation
 	Wires  map[string]*wire.Client
 
 	governors map[*budget.Governor]*budget.Governor // maps a governor of the configuration to the shared governor of the same account

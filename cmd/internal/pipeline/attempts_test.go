@@ -72,7 +72,7 @@ func TestAttemptsAreOneRun(t *testing.T) {
 	require.Len(t, r.alive("items"), 6)
 }
 
-// A stopped attempt has the status stopped, and the next attempt continues its pass. If a record disappears from the
+// A stopped attempt has the status `stopped`, and the next attempt continues its pass. If a record disappears from the
 // source, a later pass of the same run marks its row as deleted.
 func TestAttemptsContinue(t *testing.T) {
 	items := &sourcetest.List{Records: sourcetest.Records(0, 6), Size: 2, Total: true}

@@ -17,7 +17,7 @@ import (
 
 var rangeFilter = schemas.Incremental{Field: "updated_at", Format: schemas.MomentRFC3339, Param: "updated_since", Until: "updated_before", Lookback: time.Second}
 
-// history returns a list with 400 records. On each of 400 days, one of them was changed.
+// history returns a list with 400 records. On each of 400 days, one of the records was changed.
 func history(first time.Time) *moving {
 	m := &moving{random: rand.New(rand.NewPCG(3, 3)), size: 10}
 	for i := range 400 {

@@ -140,7 +140,8 @@ func (c *Config) passOf(s schemas.Stream, id string, whole bool) load.Pass {
 	return load.Pass{Run: id, Source: c.From, Whole: whole, Log: c.Log[s.Name], Now: c.Now, Claim: c.claim(s)}
 }
 
-// OncePass returns a pass over s that is one transaction and reads no list. The parameter id is the run id of its rows.
+// OncePass returns a pass over s that is one transaction and reads no list. The parameter `id` is the run id of its
+// rows.
 func (c *Config) OncePass(s schemas.Stream, id string) load.Pass {
 	p := c.passOf(s, id, true)
 	p.Once = true

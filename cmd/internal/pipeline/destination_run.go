@@ -45,7 +45,7 @@ type destinationRun struct {
 	readings           []*rowhash.Digest
 	whole              int    // number of passes from the beginning of the list, including the current pass
 	longest            int64  // records of the longest whole pass so far
-	steady             bool   // the last whole pass had as many records as the longest one, but some of them were new
+	steady             bool   // the last whole pass had as many records as the longest whole pass, but some of them were new
 	over               string // id of the last finished pass that read every record
 	wholeNext          bool   // the next pass reads the whole list
 	incrementalRefuted cursor.Refutation

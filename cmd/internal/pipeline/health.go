@@ -42,8 +42,8 @@ func (h *health) all() map[string]error {
 	return maps.Clone(h.down)
 }
 
-// noteCursorRead counts failed reads of a destination's cursor. After several in a row it leaves the destination out
-// of the run, because each failed read may take as long as the destination's timeout. // Invariant 15
+// noteCursorRead counts failed reads of a destination's cursor. After several failed reads in a row, it leaves the
+// destination out of the run, because each failed read may take as long as the destination's timeout. // Invariant 15
 func (h *health) noteCursorRead(destination string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

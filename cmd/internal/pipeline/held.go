@@ -43,6 +43,6 @@ func (k *destinationRun) recordHeld(ctx context.Context, r *run, all []drift.Not
 	if err != nil {
 		return err
 	}
-	pos.TouchedBy = runid.After(r.Run, pos.TouchedBy) // makes the cursor differ from the stored one; the position stays the same
+	pos.TouchedBy = runid.After(r.Run, pos.TouchedBy) // makes the cursor differ from the stored cursor; the position stays the same
 	return load.CommitRows(ctx, k.dest, k.key, stored, pos.Encode(), load.Pass{Run: r.Run, Whole: true, Now: r.Now}, load.Changes, r.noticeRows(all)...)
 }

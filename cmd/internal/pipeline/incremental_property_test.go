@@ -66,7 +66,7 @@ type edited struct {
 	excludes  bool          // the filter excludes records with exactly the requested time
 	paging    string        // how pages show the end: last page, total or next
 	size      int
-	skew      time.Duration // how far the source's clock is ahead of the reader's
+	skew      time.Duration // how far the source's clock is ahead of the reader's clock
 	dated     bool          // the answers have a Date header
 	births    bool          // the records have their creation time
 	nulls     bool          // records that were never edited have no time of change

@@ -16,7 +16,7 @@ const maxSuspects = 10_000
 const clockSlack = 2 * time.Minute
 
 type keyWatch struct {
-	suspects map[uint64]int // hash of a key that different records have on two pages -> number of the first pass that saw this
+	suspects map[uint64]int // keys that different records have on two pages: from the key's hash to the number of the first pass that found this
 	tried    int
 	settled  bool // a table has rows with this key, so the key cannot change any more
 }

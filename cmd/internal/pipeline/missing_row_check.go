@@ -44,7 +44,7 @@ type missingRowCheck struct {
 	mu       sync.Mutex
 	answers  map[string]answer
 	requests int
-	note     string // why the answers must not be used; "" if they may be
+	note     string // why the answers must not be used; "" if they may be used
 }
 
 type answer int

@@ -11,8 +11,8 @@ import (
 
 // The order of jobs is River's: priority first, then scheduled_at. So that pipelines take turns, scheduled_at of a new
 // job is a virtual time, far in the past. Each job moves the virtual time of its pipeline ahead by one turn. If jobs of
-// other pipelines are running when a run is planned, the first job of the new run gets a place half a turn before those
-// jobs. So a run of a few sources does not wait for a run of thousands that was planned before it.
+// other pipelines are running when a run is planned, the first job of the new run gets a place half a turn before the
+// places of those jobs. So a run of a few sources does not wait for a run of thousands that was planned before it.
 //
 // A job that is retried gets a real time, and so comes after all new jobs of its priority. The first sources of
 // each run have a higher priority, so that the retries of a small run do not wait for the rest of a large run.
@@ -78,9 +78,9 @@ func (o *order) next(ctx context.Context, u Job) (jobOrder, error) {
 // evenFrom returns n if n is even, and otherwise n+1.
 func evenFrom(n int64) int64 { return n + n&1 }
 
-// first returns the first turn of a run. It is half a turn before the jobs that are running. If the pipeline already
-// has a later turn, the run comes after that turn. A run that webhooks cause does not wait for the other runs of its
-// pipeline.
+// first returns the first turn of a run. It is half a turn before the turns of the running jobs. If the pipeline
+// already has a later turn, the run comes after that turn. A run that webhooks cause does not wait for the other runs
+// of its pipeline.
 func (o *order) first(ctx context.Context, u Job) (t jobOrder, err error) {
 	var cause string
 	err = o.tx.QueryRow(ctx, "SELECT cause FROM runs WHERE pipeline = $1 AND run = $2", u.Pipeline, u.Run).Scan(&cause)

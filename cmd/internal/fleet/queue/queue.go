@@ -109,7 +109,7 @@ func (Jobs) Add(ctx context.Context, tx pgx.Tx, schema string, units []state.Uni
 	return err
 }
 
-// Cancel cancels jobs. River stops those that are running.
+// Cancel cancels jobs. River stops the running jobs.
 func (Jobs) Cancel(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) error {
 	c, err := inserter(schema, time.Time{})
 	if err != nil {
@@ -147,7 +147,7 @@ func (Jobs) Ended(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) (
 }
 
 // inserter returns a client of River that writes jobs and runs none. In River, a job that has a time waits for River's
-// scheduler, even if the time has passed. The hook makes the job available at once.
+// scheduler, even if the time has passed. The hook of this client makes the job available at once.
 func inserter(schema string, now time.Time) (*river.Client[pgx.Tx], error) {
 	ready := river.HookInsertBeginFunc(func(_ context.Context, p *rivertype.JobInsertParams) error {
 		if p.ScheduledAt != nil && !p.ScheduledAt.After(now) {

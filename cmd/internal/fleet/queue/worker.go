@@ -21,11 +21,12 @@ type Worker struct {
 	Slots  int  // number of sources worked on at once: see Widths
 	Log    *slog.Logger
 
-	// Do makes attempts at the units of a job, and returns soon after ctx ends or the channel cancelled is closed. Once
-	// all of the units have ended, it returns the zero time. Otherwise it returns the time at which River delivers the
-	// job again. If it returns such a time and an error, River records the error as the reason, and counts an attempt.
-	// If it returns the zero time and an error, Worker logs the error and soon delivers the job again. The number of
-	// such deliveries has no limit. Do may return while its work continues, so that another job can use the slot.
+	// Do makes attempts at the units of a job, and returns soon after ctx ends or the channel `cancelled` is closed.
+	// Once all of the units have ended, it returns the zero time. Otherwise it returns the time at which River delivers
+	// the job again. If it returns such a time and an error, River records the error as the reason, and counts an
+	// attempt. If it returns the zero time and an error, Worker logs the error and soon delivers the job again. The
+	// number of such deliveries has no limit. Do may return while its work continues, so that another job can use the
+	// slot.
 	Do func(ctx context.Context, u Job, cancelled <-chan struct{}) (next time.Time, err error)
 	// Cancel cancels the units of a job that was cancelled in the queue.
 	Cancel func(ctx context.Context, u Job) error

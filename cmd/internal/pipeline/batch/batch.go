@@ -42,7 +42,7 @@ func Without(batches []transform.TableBatch, omit func(ordinal int64) bool) (out
 	return out, nil
 }
 
-// WithoutRows returns a copy of a batch without the rows whose numbers are in omit. The caller releases it.
+// WithoutRows returns a copy of a batch without the rows whose numbers are in `omit`. The caller releases the copy.
 func WithoutRows(b arrow.RecordBatch, omit map[int]bool) (arrow.RecordBatch, error) {
 	var parts []arrow.RecordBatch
 	from, n := 0, int(b.NumRows())
@@ -90,7 +90,7 @@ func joined(schema *arrow.Schema, parts []arrow.RecordBatch) (arrow.RecordBatch,
 	return b, nil
 }
 
-// EachRow calls visit for each row of a table, with the cells of these columns.
+// EachRow calls visit() for each row of a table, with the cells of the given columns.
 func EachRow(batches []transform.TableBatch, table string, columns []string, visit func(cells []arrow.Array, row int)) error {
 	for _, b := range batches {
 		if b.Table.Name != table {

@@ -12,8 +12,8 @@ func Check(c state.Cursor) error {
 	return err
 }
 
-// IsInternal reports whether a cursor with this stream name belongs to penstock's own data, such as the runs, instead
-// of a stream.
+// IsInternal reports whether a cursor with this stream name belongs to penstock's own data, such as the runs, and not
+// to a stream.
 func IsInternal(stream string) bool { return strings.HasPrefix(stream, "_") }
 
 // Moved returns a stream's cursor for a source that has moved to another address.

@@ -20,7 +20,7 @@ import (
 //
 // The zero Position is the beginning, stored as "".
 type Position struct {
-	Pass   string       `json:"-"` // see stored
+	Pass   string       `json:"-"` // see the type stored
 	Source state.Cursor `json:"-"` // the source's own cursor
 
 	Ended   bool  `json:"end,omitempty"`
@@ -32,8 +32,8 @@ type Position struct {
 
 	Refuted      Refutation `json:"refuted,omitzero"` // why passes read the whole list of an incremental stream
 	Rules        string     `json:"rules,omitempty"`  // fingerprint of the rules by which the rows were made
-	LastComplete string     `json:"all,omitempty"`    // the last finished pass that read every record; "" if that is Pass
-	TouchedBy    string     `json:"by,omitempty"`     // id of a later run that committed without moving the position, so that the new cursor differs from the stored one
+	LastComplete string     `json:"all,omitempty"`    // the last finished pass that read every record; "" if this is the pass in the field Pass
+	TouchedBy    string     `json:"by,omitempty"`     // id of a later run that committed without moving the position, so that the new cursor differs from the stored cursor
 	Address      string     `json:"address,omitempty"`
 
 	DoneAt    string `json:"done,omitempty"`      // when a backfill ended

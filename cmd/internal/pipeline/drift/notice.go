@@ -19,7 +19,7 @@ const (
 	Blocking Severity = "blocking" // the stream is held until a person has looked
 )
 
-// Notice is one difference between a pass and the previous one.
+// Notice is one difference between a pass and the previous pass.
 type Notice struct {
 	Severity Severity `json:"severity"`
 	Kind     string   `json:"about"` // see the Notice constants

@@ -94,8 +94,9 @@ func TestNoFalseAlarms(t *testing.T) {
 	})
 }
 
-// Another source widens a shared column. A source that sends the same values as before has no notice, and its profile
-// keeps the type of these values. A source that sends other values has a notice, even if the column was widened before.
+// Another source widens a shared column. A source that sends the same values as before gets no notice, and its profile
+// keeps the type of these values. A source that sends other values gets a notice, even if the column was widened
+// before.
 func TestWidenedByAnotherSource(t *testing.T) {
 	t.Parallel()
 	money := &arrow.Decimal128Type{Precision: 12, Scale: 2}

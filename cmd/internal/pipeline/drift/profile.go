@@ -1,4 +1,5 @@
-// Package drift compares a whole pass over a stream with the previous one, and says what has changed at the source.
+// Package drift compares a whole pass over a stream with the previous whole pass, and says what has changed at the
+// source.
 package drift
 
 import (
@@ -87,7 +88,7 @@ func (f *Profiler) Add(t schemas.Table, b arrow.RecordBatch) {
 	f.tables[t.Name] = p
 }
 
-// The method sent() returns the type of the values that the source sends. The parameter t is the type of the column.
+// The method sent() returns the type of the values that the source sends. The parameter `t` is the type of the column.
 func (f *Profiler) sent(of columnName, t arrow.DataType, values arrow.Array) arrow.DataType {
 	was, widened := f.widened[of]
 	if widened && !allFit(values, t, was) {

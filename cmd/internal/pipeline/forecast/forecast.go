@@ -237,7 +237,7 @@ func (k Knowledge) sizeOf(parent string, before map[string]Size, generation int)
 	return size, sure
 }
 
-// next returns how many requests the next run sends if nothing changes. The parameter h is the cost of the last run.
+// next returns how many requests the next run sends if nothing changes. The parameter `h` is the cost of the last run.
 func (k Knowledge) next(s schemas.Stream, h History) int64 {
 	requests := h.Requests
 	if h.Probes > 0 {
