@@ -58,9 +58,9 @@ func (u unanswering) Settle(ctx context.Context, all []load.Settlement) []error 
 	return errs
 }
 
-// One of two destinations does not answer. Some time after the other destination's commit has ended, the run gives up
-// the first one's commit. The stream then makes a pass for only the first destination, and that pass commits its rows
-// in the usual way. Invariant 15
+// One of two destinations does not answer. Some time after the commit to the other destination has ended, the run gives
+// up the commit that waits. The stream then makes a pass only for the destination that did not answer, and commits the
+// rows of this pass in the usual way. Invariant 15
 func TestSettlementWaitsWithPatience(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &sourcetest.List{Records: sourcetest.Records(0, 5), Size: 10, Total: true}
@@ -171,8 +171,8 @@ func TestChildOfAFailedSettlementIsUnproven(t *testing.T) {
 	}
 }
 
-// A stream whose commit failed is read again for the destination. Its child streams still wait for the other
-// destination.
+// If the commit of a stream to one destination fails, the stream is read again for this destination. Its child streams
+// still wait for the other destination.
 func TestFailedSettlementIsNoSecondDestination(t *testing.T) {
 	ended := 0
 	s := newSettleQueue(t.Context(), 1).slot(t.Context(), func() { ended++ })

@@ -24,7 +24,7 @@ import (
 type surveyedDestination struct {
 	load.Destination
 	by     load.Surveyor
-	source string               // the source whose rows the destination shows, if several share its tables
+	source string               // the source whose rows the destination shows, if several sources share its tables
 	of     map[string]state.Key // streams by root table
 	until  time.Time
 	now    func() time.Time
@@ -83,8 +83,8 @@ func (r *run) survey(ctx context.Context) {
 	}
 }
 
-// part() removes the wrappers of this package from d, and returns the destination inside. If several sources share the
-// destination's tables, the result gives access only to the rows of one source.
+// part() returns the destination inside the wrappers of d, such as the survey and the handle of a pool. If several
+// sources share the destination's tables, the result gives access only to the rows of one source.
 func part(d load.Destination) load.Destination {
 	switch in := d.(type) {
 	case interface{ Part() load.Destination }:

@@ -65,7 +65,7 @@ type Rate struct {
 	Refused  uint64    // how many of the requests in Sent got status 429
 	InFlight int       // requests in progress
 	WaitsFor string    // what the next request waits for; "" if it does not wait
-	Until    time.Time // when the next request may be sent; if it is zero or in the past, now
+	Until    time.Time // when the next request may be sent; zero or a past time means now
 }
 
 // Past has the sums of the finished streams of a run over several sources.

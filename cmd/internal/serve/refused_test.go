@@ -150,7 +150,7 @@ func TestAdoptedSlotFirst(t *testing.T) {
 		}
 		r.start(p)
 		time.Sleep(time.Hour)
-		synctest.Wait() // lets the race detector see that the calls of r.run happened before
+		synctest.Wait() // shows the race detector that no call of r.run is in progress
 		require.Empty(t, runs)
 		shared.mu.Lock()
 		shared.orphan = &state.SlotRecord{Pipeline: "p", Due: first.UTC(), State: state.SlotRunning, Run: "r1", Attempts: 1, Count: 1}

@@ -249,7 +249,7 @@ func (l *learner) open(c *compiled, d *Delivery) (usable, reading, bool) {
 }
 
 // eventID returns the place of the event id. If the scheme signs an id as a part of the content, this is the place of
-// that id. Otherwise it is a usual place in the signed body.
+// that id. Otherwise the result is a usual place in the signed body.
 func (l *learner) eventID(s Scheme) From {
 	if uses(s.Content, ID) {
 		return s.EventID

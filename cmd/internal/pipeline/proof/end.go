@@ -10,7 +10,7 @@ const (
 	Whole      Known = "whole"       // the list has one page and ignores every paging parameter
 	Object     Known = "one object"  // the answer is not a list
 	Parts      Known = "parts"       // every parent or window was requested and reached its own end
-	Recently   Known = "recent"      // the rest of the list has only records that earlier passes have read, unchanged since
+	Recently   Known = "recent"      // the rest of the list has only records that earlier passes have read and that have not changed since
 )
 
 type end struct {

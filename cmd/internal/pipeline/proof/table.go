@@ -56,9 +56,9 @@ func (t *Table) braked() bool {
 	return loss > BrakeRows && loss*100 > rows*BrakeShare || rows >= brakeHalf && loss*2 >= rows
 }
 
-// witnessed reports whether a fact besides the pass itself confirms that the missing rows are gone. The pass is not
-// enough, because one wrong answer can make a list short. It is enough if two readings miss the same number of rows.
-// For a list of one page, the source's total is enough, or the same answer to a second request.
+// witnessed reports whether a fact besides the pass itself confirms that the missing rows are gone. Such a fact is
+// needed because one wrong answer can make a list short. Two readings that miss the same number of rows are enough. For
+// a list of one page, the source's total is enough, or the same answer to a second request.
 //
 // For several pages, a total is not enough. Example: a record on a page that was already read is deleted, so the
 // first record of the next page moves to that page and is missed. At the same time another record is created. Then

@@ -266,7 +266,7 @@ func stopTraced(t *testing.T, p *process) {
 
 var eventID = regexp.MustCompile(`"id":"(evt_\d+)"`)
 
-// Each event is synced before its response 2xx. The test checks the order of the system calls, and what would remain if
+// Each event is synced before its 2xx response. The test checks the order of the system calls, and what would remain if
 // the power failed at the moment of the response. // Invariant 3
 func TestPowerCut(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
