@@ -355,8 +355,8 @@ func (w *worker) otherRun(err error) {
 	}
 }
 
-// If a run of this process could not begin because of a run of another process, awaitOthers calls Await for that run. It
-// returns when ctx ends. Await is needed if the other process was killed: its run may have units that no worker can
+// If a run of this process could not begin because of a run of another process, awaitOthers calls Await for that run.
+// It returns when ctx ends. Await is needed if the other process was killed: its run may have units that no worker can
 // execute, and these would block the pipeline for ever. // Invariant 15
 func (w *worker) awaitOthers(ctx context.Context) {
 	for {

@@ -28,8 +28,8 @@ type limiter struct {
 	all     bucket
 }
 
-// bucket is a leaky bucket. The field time is a moment, and the field count is the content of the bucket at this moment.
-// After it, the content decreases by one per interval.
+// bucket is a leaky bucket. The field time is a moment, and the field count is the content of the bucket at this
+// moment. After it, the content decreases by one per interval.
 type bucket struct {
 	count float64
 	time  time.Time
