@@ -24,7 +24,7 @@ type object struct {
 	depth   int    // number of names in the paths of the object's members
 	level   int    // number of objects and arrays around a member, including this object
 	fields  map[string]*field
-	first   field // first.next is the first member of the last object
+	first   field // not a member itself; its field next is the first member of the last object
 	serial  uint64
 	root    bool // the object is the record itself, whose members are hashed
 }
@@ -150,8 +150,8 @@ func (r *reader) name(o *object, i int) (f *field, end int) {
 }
 
 // learn creates the field for a new member with the given name and a value at i. If the name is too long or the stream
-// has too many fields, learn creates no field. Then it returns a shared field if the value is empty, and nil if it is
-// not. Invariant 6
+// has too many fields, learn creates no field. Then it returns a shared field for an empty value, and nil for any other
+// value. Invariant 6
 func (r *reader) learn(o *object, name string, i int) *field {
 	pointer := o.pointer + "/" + escapePointer(name)
 	if _, known := o.table.sources[pointer]; !known && !r.tables.bound.roomFor(name, r.tables.bound.maxColumns+spareFields) {
@@ -172,7 +172,7 @@ func (r *reader) learn(o *object, name string, i int) *field {
 // always looked up in object.fields.
 func (f *field) expect(name string) {
 	if name == "" || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' }) {
-		f.word[0], f.mask[0] = 1, 0 // bytes under this mask are 0 and never 1, whatever the text is
+		f.word[0], f.mask[0] = 1, 0 // under this mask, every text is 0, so it never equals the 1
 		return
 	}
 	literal := `"` + name + `":`

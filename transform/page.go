@@ -123,7 +123,7 @@ func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 }
 
 // keep adds the given row to the root table. All rejects since the checkpoint k belong to values of this row. If the
-// stream has no key, their ID is the hash of the record.
+// stream has no key, the ID of these rejects is the hash of the record.
 func (m *Mapper) keep(k checkpoint, row int) {
 	m.own.append(row, m.fetched, &m.read.hash.sum)
 	m.tables.root.rows++

@@ -71,8 +71,8 @@ func (r *reader) undo(k checkpoint, t *table, row int) {
 }
 
 // overflows reports whether the columns are too large. It measures them every capacity.rows rows. If the batch already
-// has other records, it also sets capacity.full, and the current record waits for the next batch. While the pages are
-// read again, a batch that has other records is never too large.
+// has other records, it also sets capacity.full, and the current record waits for the next batch. While the pages of
+// a batch are read again, overflows returns false if the batch has other records.
 func (r *reader) overflows() bool {
 	c := &r.capacity
 	if c.unmeasured++; c.unmeasured < c.rows {
@@ -105,9 +105,9 @@ func (r *reader) specialValue(f *field, begin, i, row int) (end int) {
 	return end
 }
 
-// valueWithRule reads the value at i of a field with a rule. Values that are not loaded, and values before masking,
-// must not affect the hash of the record. So they are cut out of the hash. The [Shaper] adds the masked values to the
-// hash.
+// valueWithRule reads the value at i of a field with a rule. Two kinds of values must not affect the hash of the
+// record: values that are not loaded, and the original values of masked fields. So they are left out of the hash. The
+// [Shaper] adds the masked values to the hash.
 func (r *reader) valueWithRule(f *field, begin, i, row int) (end int) {
 	k := f.rule
 	switch {

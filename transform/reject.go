@@ -31,7 +31,7 @@ const (
 
 // HasWholeRecord reports whether a reject stores the complete bytes of its record. The argument is the reason of the
 // reject. The reason says if the bytes are incomplete, for example because the record is long. A complete record can be
-// read again, perhaps with success, because the table may have other columns then.
+// read again later. By then, the table may have other columns, so that the record can be stored.
 func HasWholeRecord(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
 // Codes that functions return in the place of a position, if they refuse a value. Mapper.record then determines whether
@@ -61,7 +61,7 @@ var reasons = map[int]string{
 	refuseClash:     "another record of the same pass has the same key and different content",
 	refuseSyntax:    "not readable",
 	refuseNull:      "null in place of a record",
-	refuseBound:     "more members than the stream may have columns",
+	refuseBound:     "the record needs more columns, fields or child tables than the stream may have",
 }
 
 // rejects collects the rejects of a batch.

@@ -170,7 +170,7 @@ type part struct {
 	begin, end int
 	broken     bool
 	first      int // index of the first part with the same name
-	others     int // in the first part with a name: number of later parts with this name and another value
+	others     int // number of later parts with the same name and another value; only set in the first part with this name
 }
 
 func (x *repairer) object(dst []byte, i, end int, s valuePath) []byte {
@@ -206,8 +206,8 @@ func (x *repairer) object(dst []byte, i, end int, s valuePath) []byte {
 	return append(dst, '}')
 }
 
-// valuesOf returns the values of each name that occurs with different values. The key of the map is the index of the
-// first part with the name.
+// valuesOf looks for names that occur several times with different values. It returns all values of each such name. The
+// key of the map is the index of the first part with the name.
 func valuesOf(b []byte, parts []part) map[int][][]byte {
 	var values map[int][][]byte
 	for _, p := range parts {

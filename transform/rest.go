@@ -83,8 +83,8 @@ type splitter struct {
 type position struct {
 	table   *table
 	pointer string // JSON pointer from a row of the table
-	depth   int    // number of names in the paths of the columns below
-	level   int    // number of objects and arrays around the members below
+	depth   int    // number of names in the path of a column for a member of the value
+	level   int    // number of objects and arrays around a member of the value
 }
 
 type restMember struct {
@@ -210,8 +210,8 @@ func (x *splitter) nested(i int, s position) (kept, rest []byte, end int) {
 	return kept, rest, end
 }
 
-// array splits the objects of the array at i. The objects are rows of t. If an object is kept completely, the rest has
-// null in its place.
+// array splits the objects of the array at i. The objects are rows of t. If an object is kept completely, the array in
+// the rest has null in place of this object.
 func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept, rest = append(kept, '['), append(rest, '[')
@@ -263,7 +263,8 @@ func (x *splitter) rows(i int) bool {
 	}
 }
 
-// table returns the child table for the array at s, or nil if the stream may have no further child table.
+// table returns the child table for the array at the position s. It returns nil if the stream may have no further child
+// table.
 func (x *splitter) table(s position) *table {
 	set, path := x.set, s.table.path+s.pointer
 	if slices.Contains(x.tables, path) || slices.ContainsFunc(s.table.children, func(t *table) bool { return t.within == s.pointer && t.used }) {
@@ -282,7 +283,7 @@ func (x *splitter) table(s position) *table {
 	return set.child(s.table, s.pointer, s.depth, s.level)
 }
 
-// roomFor reports whether the member at s may get a field. If so, it counts the field.
+// roomFor reports whether the member at the position s may get a field. If so, it counts the field.
 func (x *splitter) roomFor(s position) bool {
 	b := &x.set.bound
 	return b.roomFor(s.pointer[strings.LastIndexByte(s.pointer, '/')+1:], 2*b.maxColumns+spareFields)

@@ -84,7 +84,8 @@ func (s *Shaper) Filtered() int64 { return s.filtered }
 // Rejected returns how many records the contract has excluded so far. [Mapper.Rejected] does not include them.
 func (s *Shaper) Rejected() int64 { return s.rejected }
 
-// ContractError reports violations of a frozen contract. Its text contains names and types, but no values.
+// ContractError reports differences that a contract with the policy freeze does not allow. Its text contains names and
+// types, but no values.
 type ContractError struct {
 	Stream string
 	Diff   []string // one line per difference
@@ -129,7 +130,7 @@ type openBatch struct {
 	made     []arrow.Array // the replacements; release() releases them
 	rows     int
 	rootRow  []int32 // for each row, the row of its record in the root table
-	excluded []bool  // for each row of a child table: the row is excluded, but its record is not
+	excluded []bool  // for each row of a child table, whether this row is excluded by itself, without its record
 
 	// The columns that relate the rows of a child table to their parents.
 	parent, place *vector

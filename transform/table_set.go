@@ -144,9 +144,9 @@ func (s *tableSet) child(parent *table, within string, depth, level int) *table 
 	return t
 }
 
-// The method taken() reports whether a table of the other kind already has this path. There are two kinds: children of
-// the root table, and children of child tables. The last argument is true if the path is needed for a table of the
-// second kind.
+// The method taken() reports whether a path is already the path of a table of the other kind. There are two kinds of
+// child tables: children of the root table, and children of child tables. The last argument is true if the caller needs
+// the path for a child of a child table.
 func (s *tableSet) taken(path string, deep bool) (taken bool) {
 	s.root.each(func(t *table) {
 		taken = taken || t.place == path && (t.level > 1) != deep

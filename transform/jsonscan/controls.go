@@ -1,7 +1,7 @@
 package jsonscan
 
-// EscapeControls escapes raw control characters in the strings of a page, as JSON requires. The page needs no [Padding].
-// If the strings have no raw control characters, EscapeControls returns false.
+// EscapeControls escapes raw control characters in the strings of a page, as JSON requires. The page needs no
+// [Padding]. If the strings have no raw control characters, EscapeControls returns false.
 func EscapeControls(page []byte) (out []byte, ok bool) {
 	inside := false
 	for i := 0; i < len(page); i++ {

@@ -67,8 +67,8 @@ func BeginsObject(b []byte, i int) bool {
 	return b[i] == '{'
 }
 
-// ObjectAfterNulls reports whether an object follows after nulls in an array. It begins with the element at i: this
-// element and any number of elements after it may be null.
+// ObjectAfterNulls skips the nulls of an array, beginning with the element at i. It reports whether the first element
+// that is not null is an object.
 func ObjectAfterNulls(b []byte, i int) bool {
 	for Null(b, i) > 0 {
 		if i = Space(b, i+4); b[i] != ',' {
