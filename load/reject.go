@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// RejectOf returns the row of [Rejects] for a value that the destination could not store unchanged. The parameter raw
+// RejectOf returns the row of [Rejects] for a value that the destination could not store unchanged. The parameter `raw`
 // is the value, which comes from the given row and column of b. The batch b has rows of the table t. // Invariant 11
 func RejectOf(k state.Key, p Pass, t schemas.Table, b arrow.RecordBatch, column string, row int, raw, reason string) []any {
 	if len(raw) > maxRaw {
@@ -106,9 +106,9 @@ func cellText(b arrow.RecordBatch, column string, row int) string {
 	return ""
 }
 
-// ClampTimes replaces each time in the batch b that is later than the parameter last by the value of last. The batch
-// has rows of the table t. ClampTimes also returns a reject for each replaced time, or nil if there is none. The caller
-// releases both results.
+// ClampTimes replaces each time in the batch b that is later than the parameter `last` by the value of `last`. The
+// batch has rows of the table t. ClampTimes also returns a reject for each replaced time, or nil if there is none. The
+// caller releases both results.
 // Invariant 11
 func ClampTimes(k state.Key, p Pass, t schemas.Table, b arrow.RecordBatch, last arrow.Timestamp) (out, rejects arrow.RecordBatch, err error) {
 	columns := slices.Clone(b.Columns())

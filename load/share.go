@@ -85,7 +85,7 @@ func (p SourcePart) Scan(ctx context.Context, table string, columns []string, vi
 	return p.ScanOf(ctx, p.Source, table, columns, visit)
 }
 
-// Survey implements [Surveyor], if the destination does.
+// Survey implements [Surveyor] if the destination implements it.
 func (p SourcePart) Survey(ctx context.Context, streams []Surveyed, own []SurveyedOwn) error {
 	by, able := p.Destination.(Surveyor)
 	if !able {
@@ -189,7 +189,7 @@ func CheckSharing(sharedState bool, source string) error {
 	case sharedState == (source != ""):
 		return nil
 	case sharedState:
-		return fmt.Errorf("%w: its tables are shared, and this run has only one source; give the pipeline another schema, folder or file", ErrUnshared)
+		return fmt.Errorf("%w: the existing tables are shared, and this run has only one source; give the pipeline another schema, folder or file", ErrUnshared)
 	}
-	return fmt.Errorf("%w: its tables belong to one source; put {source} in the url or schema of the destination, or use another schema, folder or file", ErrUnshared)
+	return fmt.Errorf("%w: the existing tables belong to one source; put {source} in the url or schema of the destination, or use another schema, folder or file", ErrUnshared)
 }

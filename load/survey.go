@@ -43,7 +43,7 @@ type Surveyed struct {
 	Columns []string // columns of integers or texts, to be read from the table's current rows; see [StreamSurvey].Current
 }
 
-// SurveyedOwn is one of penstock's own tables to read in a survey. The survey reads only rows of the pipeline and the
+// SurveyedOwn is one of penstock's own tables to read in a survey. The survey reads only rows of its pipeline and its
 // source. In [Rejects] it reads only open rejects. In [Certificates] it reads only the rows of each stream's newest
 // run. In [Runs] it reads only the newest [MostRuns] runs. It reads at most [MostOwnRows] + 1 rows of each table. A
 // caller that gets more than MostOwnRows rows must scan the table instead.

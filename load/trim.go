@@ -13,7 +13,8 @@ type Trimmer interface {
 	//   - resolved rejects of the pipeline
 	//   - row changes of the pipeline
 	//   - webhook events of the source
-	//   - notes about the source (rows of [Changes] with [ActionDrift]) that concern the tables or their child tables
+	//   - notes about the source (rows of [Changes] with [ActionDrift]) that concern the given tables or their child
+	//     tables
 	//
 	// All other rows of Changes stay, because they say how the tables were made. Open and accepted rejects stay too.
 	//

@@ -160,7 +160,7 @@ func (g *group) call(name, text string, class Class) (Stream, error) {
 		Reason: "changes the platform's data",
 	}
 	if class == ClassSession {
-		s.Reason = "only penstock's login uses it"
+		s.Reason = "a login or logout, which no stream may request"
 	}
 	for _, m := range pathParam.FindAllStringSubmatch(path, -1) {
 		s.Params = append(s.Params, Param{Name: m[1], In: "path"})

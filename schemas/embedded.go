@@ -11,8 +11,8 @@ import (
 )
 
 // decode decodes an embedded file, which must be one YAML document without unknown fields. The files that users write
-// are read with another library, whose errors have columns and an excerpt. For the embedded files, speed matters more:
-// every command reads them.
+// are read with another, slower library, whose errors show the column and an excerpt of the file. For the embedded
+// files, speed matters more, because every command reads them.
 func decode(data []byte, to any) error {
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	d.KnownFields(true)

@@ -29,9 +29,9 @@ func foreign(f arrow.Field) bool {
 	return Source(f) == "" && f.Name != Column("") && !strings.HasPrefix(f.Name, "_penstock_")
 }
 
-// joinColumns keeps the order and metadata of the first schema, and appends the columns that only the second schema has.
-// If a column holds different fields of the source in the two schemas, the result has the column of the first schema.
-// The destination with the second schema then reports the conflict.
+// joinColumns keeps the order and metadata of the first schema, and appends the columns that only the second schema
+// has. If a column holds different fields of the source in the two schemas, the result has the column of the first
+// schema. The destination with the second schema then reports the conflict.
 func joinColumns(base, added *arrow.Schema) *arrow.Schema {
 	if base == nil || added == nil {
 		if base == nil {

@@ -158,7 +158,7 @@ func same(a, b arrow.DataType) bool {
 	return true
 }
 
-// Field returns an Arrow field for a column of type t. The parameter source is the JSON pointer of the record's field
+// Field returns an Arrow field for a column of type t. The parameter `source` is the JSON pointer of the record's field
 // that the column holds; "" for penstock's own columns.
 func Field(name string, t arrow.DataType, source string) arrow.Field {
 	md := map[string]string{SourceKey: source}

@@ -30,8 +30,8 @@ func (m Months) Back() int {
 // Every returns the interval between readings of all months.
 func (m Months) Every() time.Duration { return Incremental{Full: m.Full}.Every() }
 
-// Range is the part of a list that one pass requests. If it is zero, the fields
-// Incremental and Months of the stream determine this part.
+// Range is the part of a list that one pass requests. If it is zero, the fields Incremental and Months of the stream
+// determine this part.
 type Range struct {
 	// From and Until bound the range. Until is exclusive. If Until is zero, the range has no end.
 	//

@@ -13,9 +13,9 @@ import (
 // MaxName is the maximum length of the name of a table or column, in bytes. Postgres silently cuts longer names.
 const MaxName = 63
 
-// Column returns the column name of the source's field at a JSON pointer: each member in snake case, with `__`
-// between members. A source without a leading slash is the name of a top-level member. The source "" is the value
-// itself, and its column is "value".
+// Column returns the column name of a field: the name of each member in its path, in snake case, with `__` between
+// them. The parameter `source` is the JSON pointer of the field. Without a leading slash, it is the name of a top-level
+// member. If it is "", the field is the value itself, and the column name is "value".
 //
 // Characters other than letters, digits and underscores separate words: first-name becomes first_name, @odata.etag
 // becomes odata_etag. Some names get a suffix: `_` and the beginning of the pointer's SHA-256. A name needs the suffix
@@ -64,8 +64,8 @@ func NewTableNamer(root string, known map[string]string) *Namer {
 // added.
 func (n *Namer) Reserve(name string) { n.taken[folded(name)] = true }
 
-// Keep reserves a name for the first field for which [Column] returns exactly this name. It is called for
-// key columns: even if a field arrives first whose name differs only in an accent, the key column gets its own name.
+// Keep reserves a name for the first field for which [Column] returns exactly this name. It is called for key columns:
+// even if a field arrives first whose name differs only in an accent, the key column gets its own name.
 func (n *Namer) Keep(name string) {
 	if !n.taken[folded(name)] {
 		if n.kept == nil {
@@ -75,7 +75,7 @@ func (n *Namer) Keep(name string) {
 	}
 }
 
-// Name returns the column name of a field. The parameter source is the JSON pointer or the name of the field. Every
+// Name returns the column name of a field. The parameter `source` is the JSON pointer or the name of the field. Every
 // call for a field returns the same name.
 func (n *Namer) Name(source string) string {
 	p := pointer(source)

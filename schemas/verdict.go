@@ -37,9 +37,9 @@ func (s Stream) Verdict(source string) Verdict {
 	return s.Below(v, p)
 }
 
-// Below returns the verdict on a field. The parameter source is the field's JSON pointer. The parameter outer is the
-// verdict on the object or array around the field; for a member of the record itself, it is the zero value. The cost of
-// Below does not depend on the field's depth.
+// Below returns the verdict on a field. The parameter `source` is the field's JSON pointer. The parameter `outer` is
+// the verdict on the object or array around the field; for a member of the record itself, it is the zero value. The
+// cost of Below does not depend on the field's depth.
 func (s Stream) Below(outer Verdict, source string) Verdict {
 	r := &s.Rules
 	if outer.Drop && !outer.Partial {

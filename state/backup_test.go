@@ -29,8 +29,8 @@ func fillState(t *testing.T) (dir string, b *InboxFile) {
 	return dir, b
 }
 
-// The test stores events while it makes copies. Each copy must have all events that were acknowledged before it began,
-// and no event may be missing between two others.
+// The test stores events while it makes copies. Each copy must have all events that were acknowledged before the copy
+// began, and the events in a copy must have no gaps between them.
 func TestBackupOfAnInboxInUse(t *testing.T) {
 	dir, b := fillState(t)
 	var stored sync.WaitGroup

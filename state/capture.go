@@ -24,9 +24,9 @@ type Captured struct {
 }
 
 // CaptureRoom decides which stored captures of a source to delete, so that there is room for the new capture in the
-// parameter arriving. It returns the numbers of the captures to delete. The slice captures must be sorted by number. A
-// capture with the signature header is probably a real delivery. Such a capture is called likely, and any other capture
-// unlikely. CaptureRoom selects in this order:
+// parameter `arriving`. It returns the numbers of the captures to delete. The slice captures must be sorted by number.
+// A capture with the signature header is probably a real delivery. Such a capture is called likely, and any other
+// capture unlikely. CaptureRoom selects in this order:
 //
 //  1. If the sender of the new capture already has captureEach captures, it selects captures of this sender. It selects
 //     unlikely ones first.

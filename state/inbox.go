@@ -45,7 +45,7 @@ var (
 	// ErrInboxClosed is returned after the inbox was closed. Nothing was stored.
 	ErrInboxClosed = errors.New("inbox is closed")
 	// ErrNoEvent is returned if no event with the requested ordinal is stored.
-	ErrNoEvent = errors.New("no such event is kept")
+	ErrNoEvent = errors.New("no such event is stored")
 )
 
 // InboxOptions limits an inbox. The zero value is valid.
@@ -59,7 +59,7 @@ const defaultQuota = 1 << 30
 
 // InboxFile stores webhook deliveries from their acknowledgement until all destinations have applied them. It is an
 // SQLite file in the state folder. Only one process at a time can write to it. The events of all sources share one
-// order, by their ordinals.
+// sequence of ordinals.
 //
 // The first change after opening reads at most about ten thousand rows, however many events are stored. An InboxFile is
 // safe for concurrent use.

@@ -56,7 +56,7 @@ func (g *grouping) classify(ctx context.Context, d *Delivery, filed map[identity
 		}
 	}
 	if g.account.bytes+d.Size > g.quota {
-		d.Previous, d.Err = "", fmt.Errorf("%w: %d bytes are kept, and the quota is %d", ErrInboxFull, g.account.bytes, g.quota)
+		d.Previous, d.Err = "", fmt.Errorf("%w: the stored events take %d bytes, and the quota is %d bytes", ErrInboxFull, g.account.bytes, g.quota)
 		return nil
 	}
 	g.take(d)

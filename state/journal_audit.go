@@ -47,8 +47,8 @@ func AuditKept(refused bool) int {
 	return KeptAudit
 }
 
-// Audit returns up to limit records, newest first. The argument offset says how many of the newest records it skips. It
-// also returns the total number of records.
+// Audit returns up to limit records, newest first. The argument `offset` says how many of the newest records it skips.
+// It also returns the total number of records.
 func (j *JournalFile) Audit(ctx context.Context, offset, limit int) (records []AuditRecord, total int, err error) {
 	if err := j.file.read.QueryRowContext(ctx, `SELECT count(*) FROM audit`).Scan(&total); err != nil {
 		return nil, 0, fmt.Errorf("read journal: %w", err)

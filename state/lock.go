@@ -13,7 +13,7 @@ import (
 )
 
 // Lock is the exclusive right to write something on this machine, for example to one pipeline. The operating system
-// releases it when the process ends in any way. A Lock does not exclude processes on other machines; for
+// releases it when the process ends in any way. A Lock does not exclude processes on other machines. For
 // these, the destination compares the stream's sequence number at each commit. // Invariant 13
 type Lock struct {
 	file *flock.Flock

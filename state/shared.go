@@ -53,10 +53,10 @@ func (s *LockedFile) open() error {
 	return nil
 }
 
-// Change takes the lock, reads the file, and calls the function update with its content. If update does not return nil,
-// Change writes the result to the beginning of the file. If another process holds the lock, Change returns false at
-// once. Processes usually hold the lock for microseconds, so the caller should soon try again. After some seconds, the
-// caller should treat the other process as stalled.
+// Change takes the lock, reads the file, and calls the function update with the file's content. If update does not
+// return nil, Change writes the result to the beginning of the file. If another process holds the lock, Change returns
+// false at once. Processes usually hold the lock for microseconds, so the caller should soon try again. After some
+// seconds, the caller should treat the other process as stalled.
 //
 // Change never shortens the file. If a process is killed during a write, it may have written only a part. So the
 // content must include its length and a checksum, by which the reader detects old bytes at the end and incomplete

@@ -169,8 +169,8 @@ func inspectSQLite(path string) error {
 }
 
 // ConnectSQLite returns connections to an existing SQLite file, with the same settings as for the files of the state.
-// The parameter extra contains more settings, under the names that the driver modernc.org/sqlite uses. Its pragmas are
-// added to the default pragmas. Its other settings replace the default settings of the same names.
+// The parameter `extra` contains more settings, under the names that the driver modernc.org/sqlite uses. Its pragmas
+// are added to the default pragmas. Its other settings replace the default settings of the same names.
 func ConnectSQLite(path string, extra url.Values) (*sql.DB, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {

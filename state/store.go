@@ -153,8 +153,8 @@ type AuditStore interface {
 	Audit(ctx context.Context, offset, limit int) (all []AuditRecord, total int, err error)
 }
 
-// Notes are small texts with names. For example, they record which alerts were sent, and signature schemes that were
-// learned. They contain no secrets, because secrets are stored in a [Vault].
+// Notes are small texts with names. For example, they record which alerts were sent, and which signature schemes
+// penstock has learned. They contain no secrets, because secrets are stored in a [Vault].
 type Notes interface {
 	// Note returns the text of a note, or nil if there is none.
 	Note(ctx context.Context, name string) ([]byte, error)

@@ -26,8 +26,8 @@ const (
 func (s UnitState) Ended() bool { return s == UnitDone || s == UnitFailed || s == UnitCancelled }
 
 // Unit is a part of a run: some streams of one source. One process at a time works on it. A process can stop and start
-// the work at any moment, because the cursors in the destinations say where it continues. There may be many units with
-// the same pipeline, source and part, but only one of them may be active, that is, not ended.
+// the work at any moment, because the cursors in the destinations say where the work continues. There may be many units
+// with the same pipeline, source and part, but only one of them may be active, that is, not ended.
 type Unit struct {
 	ID       int64 // set by AddUnits
 	Run      string

@@ -166,7 +166,7 @@ func (w *work) pointer(t *openBatch, row int) string {
 	return spread(t.node, path)
 }
 
-// spread returns the JSON pointer of a child row. The parameter path has only the row's positions in the arrays. For
+// spread returns the JSON pointer of a child row. The parameter `path` has only the row's positions in the arrays. For
 // example, the path /0/2 becomes /items/0/prices/2.
 func spread(t *table, path string) string {
 	if t.parent == nil {

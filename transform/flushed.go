@@ -2,7 +2,7 @@ package transform
 
 import "github.com/penstock-data/penstock/transform/jsonscan"
 
-// flushed has the pages of the last batch. The field raw is valid until the next page is appended.
+// flushed has the pages of the last batch. The field `raw` is valid until the next page is appended.
 type flushed struct {
 	raw   []byte
 	pages []span

@@ -108,7 +108,7 @@ func maskEmail(dst, text []byte) []byte {
 	return append(dst, text[at:]...)
 }
 
-// maskPartial shows the last characters of the text. The parameter keep is the number of characters to show. At most
+// maskPartial shows the last characters of the text. The parameter `keep` is the number of characters to show. At most
 // half of the text is shown.
 func maskPartial(dst, text []byte, keep int) []byte {
 	keep = min(keep, utf8.RuneCount(text)/2)

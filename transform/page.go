@@ -70,8 +70,8 @@ func (m *Mapper) page(p span) (taken int, err error) {
 
 // record reads the record at the position begin into the next row, or rejects it. If the record must wait for the next
 // batch, read.capacity.full is set, and the first result is begin. Otherwise it is the position after the record or, if
-// the JSON is invalid, the position of the error. The argument long says whether the page is longer than maxRecord.
-// If it is, a record longer than maxRecord is rejected before it fills the buffers.
+// the JSON is invalid, the position of the error. The argument `long` says whether the page is longer than maxRecord.
+// In such a page, a record longer than maxRecord is rejected before it fills the buffers.
 func (m *Mapper) record(begin int, long bool) (end int, ok bool) {
 	r, root, key := &m.read, m.tables.root, &m.tables.key
 	row := root.rows

@@ -31,7 +31,7 @@ const (
 
 // HasWholeRecord reports whether a reject stores the complete bytes of its record. The argument is the reason of the
 // reject. The reason says if the bytes are incomplete, for example because the record is long. A complete record can be
-// read again later. By then, the table may have other columns, so that the record can be stored.
+// read again later. At that time, the table may have other columns, so that it can store the record.
 func HasWholeRecord(reason string) bool { return !strings.HasSuffix(reason, lost) }
 
 // Codes that functions return in the place of a position, if they refuse a value. Mapper.record then determines whether

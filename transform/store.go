@@ -70,8 +70,8 @@ func (c *column) store(row int, t *jsonscan.Token) bool {
 	return c.kind > kindStale && c.kind != kindList && c.put(row, t, c.scalarType(t))
 }
 
-// put stores t in a row. The parameter typ is the narrowest type for t. If the vector has texts or JSON, put ignores
-// typ. The result is false if the type of the vector cannot hold t.
+// put stores t in a row. The parameter `typ` is the narrowest type for t. If the vector has texts or JSON, put ignores
+// `typ`. The result is false if the type of the vector cannot hold t.
 func (c *vector) put(row int, t *jsonscan.Token, typ arrow.DataType) bool {
 	switch c.kind {
 	case kindText:

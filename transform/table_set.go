@@ -111,7 +111,7 @@ func (s *tableSet) newTable(name, path string, parent *table) *table {
 }
 
 // stillNamed reports whether f is the current column of its field. If a field was renamed, the destination may have two
-// columns for it. The argument other is the column of the same field that was found before f, or the zero value.
+// columns for it. The argument `other` is the column of the same field that was found before f, or the zero value.
 func (s *tableSet) stillNamed(pointer string, f, other arrow.Field) bool {
 	name := s.rules.renamed(pointer)
 	if name == "" {

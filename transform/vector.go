@@ -80,7 +80,7 @@ type vector struct {
 	valid []byte // validity bitmap; nil: no row is null
 
 	// At most one of these slices is used. The kind determines which one. The slice uses the memory of the buffer in
-	// the field fixed.
+	// the field `fixed`.
 	ints     []int64
 	decimals []decimal128.Num
 	floats   []float64

@@ -172,7 +172,7 @@ func notice(pg *pgconn.PgConn, n *pgconn.Notice) {
 }
 
 // showTrees returns SQL that makes the server send the parse tree of the next statement. The server also writes the
-// tree to its log. A role that may set log_min_messages can prevent that. Superusers have this right, and since
+// tree to its log, unless penstock's role has the right to set log_min_messages. Superusers have this right, and since
 // Postgres 15 it can be granted to other roles.
 func showTrees(version int) string {
 	may := "pg_catalog.current_setting('is_superuser') = 'on'"

@@ -69,8 +69,8 @@ func count(client net.Conn, to string, asked *atomic.Int64) {
 	}
 }
 
-// commit writes rows in the order of their ids, and changes the cursor. The parameters from and next are the cursors
-// before and after the commit.
+// commit writes rows in the order of their ids, and changes the cursor. The parameters `from` and `next` are the
+// cursors before and after the commit.
 func commit(t testing.TB, d *DB, run int, from, next state.Cursor) error {
 	x, err := d.Begin(t.Context(), leads, from, load.Pass{Run: runID(run), Whole: true})
 	if err != nil {

@@ -33,11 +33,11 @@ type Servers struct {
 //
 //  1. A transaction takes its place before its connection, and gives the place back after the connection.
 //  2. While it has a connection, it takes no other place. It may take a second connection, for one read.
-//  3. A read takes one connection and no place. While it has the connection, it takes no other one.
+//  3. A read takes one connection and no place. While it has the connection, it takes no second connection.
 //
-// So one connection is always free, or belongs to a read. This read ends without another connection, and the next one
-// gets the connection. A pass that writes to several destinations of the server takes the places for all of them
-// together: see [writerLimit]. Each wait for a place or a connection has a limit: see patiently.
+// So one connection is always free, or belongs to a read. This read needs no second connection, so it ends, and another
+// read or transaction gets the connection. A pass that writes to several destinations of the server takes the places
+// for all of them together: see [writerLimit]. Each wait for a place or a connection has a limit: see patiently.
 type server struct {
 	config  *pgxpool.Config
 	conns   *pgxpool.Pool
@@ -54,7 +54,7 @@ const linger = 5 * time.Second
 //
 // A password or a certificate may come from a file, and change while the URL stays the same. Then the new user gets new
 // connections, and earlier users continue with the old connections. The new user also gets new connections if it needs
-// more places than the server has. The parameter together has the value of [Options].Together.
+// more places than the server has. The parameter `together` has the value of [Options].Together.
 func (s *Servers) join(url string, together int) (*server, error) {
 	config, err := configure(url)
 	if err != nil {

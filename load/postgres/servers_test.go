@@ -80,7 +80,7 @@ func TestServers(t *testing.T) {
 	require.Eventually(t, func() bool { return sessions() == "0" }, time.Minute, 50*time.Millisecond, "sessions without users are closed")
 }
 
-// If a destination is closed, its sessions end, and those of the other destinations do not.
+// If a destination is closed, only its own sessions end. The sessions of other destinations stay open.
 func TestServersClose(t *testing.T) {
 	server := pgtest.Shared(t)
 	at, sessions := countedURL(t, server, "")
@@ -186,7 +186,7 @@ func TestServersPlaces(t *testing.T) {
 // Many more transactions than connections commit at the same time, and each reads while it is open.
 func TestServersCrowded(t *testing.T) {
 	server := pgtest.Shared(t)
-	for _, most := range []int{1, 2, 3} { // with 1, there are two connections
+	for _, most := range []int{1, 2, 3} { // even for 1, join opens two connections
 		at, _ := countedURL(t, server, fmt.Sprint("&pool_max_conns=", most))
 		var servers Servers
 		var all sync.WaitGroup
@@ -306,8 +306,8 @@ func TestServersMorePlaces(t *testing.T) {
 	require.EqualValues(t, 3, first.b.pool.server.config.MaxConns)
 }
 
-// If a destination is closed, others get the places and the connections of its open transactions. The error of a
-// transaction that gets no place names the option that allows more connections.
+// If a destination is closed, other destinations get the places and the connections of its open transactions. A
+// transaction that gets no place fails, and its error names the option that allows more connections.
 func TestServersCloseGivesBack(t *testing.T) {
 	at, _ := countedURL(t, pgtest.Shared(t), "&pool_max_conns=2")
 	var servers Servers

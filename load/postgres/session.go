@@ -27,7 +27,7 @@ type session struct {
 	conn  *pgxpool.Conn
 	pg    *pgconn.PgConn
 	begun bool // the caller has received rows; if the query fails now, it must not be repeated
-	cut   bool // [pool.close] has taken the connection from the server's other sessions, and has closed it
+	cut   bool // [pool.close] has removed the connection from the pool, and has closed it
 }
 
 // unregister removes the session from the list of sessions that [pool.close] ends. It reports whether [pool.close] has
@@ -150,7 +150,7 @@ func (s *session) Stream(ctx context.Context, query string, columns *arrow.Schem
 	return batches.Flush()
 }
 
-// passOn returns a function that calls visit, and that records this call.
+// passOn returns a function that calls visit, and sets s.begun.
 func (s *session) passOn(visit func(arrow.RecordBatch) error) func(arrow.RecordBatch) error {
 	return func(b arrow.RecordBatch) error {
 		s.begun = true

@@ -21,7 +21,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// people returns records with one child each.
+// people returns records that have one child row each.
 func people(run int, v arrow.DataType, names ...string) []part {
 	root := part{table: rootTable("people", field("name", schemas.Text), field("v", v))}
 	items := part{table: itemTable("people", field("sku", schemas.Text))}

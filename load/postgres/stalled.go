@@ -66,8 +66,9 @@ type stalledCopy struct {
 	since time.Time // when this progress was first seen
 }
 
-// runningCopies finds sessions of penstock's role that run a COPY and hold locks on _penstock_state. It returns their
-// progress by process id. Postgres reports this progress since version 14. With an earlier server, the query fails.
+// runningCopies finds sessions of penstock's role that run a COPY and hold locks on _penstock_state. It returns the
+// progress of each COPY by the process id of its session. Postgres reports this progress since version 14. With an
+// earlier server, the query fails.
 func (p *pool) runningCopies(ctx context.Context, s *session) (map[string]string, error) {
 	found := map[string]string{}
 	err := s.query(ctx, "SELECT p.pid, a.query_start::text || ' ' || p.bytes_processed::text FROM pg_catalog.pg_stat_progress_copy p JOIN pg_catalog.pg_stat_activity a ON a.pid = p.pid "+
@@ -104,8 +105,8 @@ func (p *pool) terminateStalled(ctx context.Context) {
 	}
 }
 
-// stalled returns the process ids of sessions without progress for [Options].IdleTimeout. The parameter copies has the
-// current progress of each session by process id.
+// stalled returns the process ids of sessions without progress for [Options].IdleTimeout. The parameter `copies` has
+// the current progress of each session by process id.
 func (p *pool) stalled(copies map[string]string, now time.Time) (pids []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

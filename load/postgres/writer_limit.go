@@ -22,7 +22,7 @@ type writerLimit struct {
 	taken map[passID]*passPlaces
 }
 
-// passID identifies a pass at all destinations of a server. The field source is needed because one run may read the
+// passID identifies a pass at all destinations of a server. The field `source` is needed because one run may read the
 // same stream of several sources. The value of this field comes from [load.Pass] and not from the [state.Key]: if only
 // one source uses a destination, the keys have no source.
 type passID struct{ pipeline, source, stream, run string }
@@ -43,7 +43,7 @@ func (p *writerLimit) reserve(ctx context.Context, limit time.Duration, of passI
 		return nil, err
 	}
 	at := p.use(of)
-	if at != nil { // another transaction of the pass was faster
+	if at != nil { // meanwhile, another transaction has taken the places for this pass
 		p.free.Release(number)
 	} else {
 		at = p.add(of, number)

@@ -32,7 +32,7 @@ func (dialect) Literal(text string) string {
 	return q
 }
 
-// stamp is the format of times. All have the same length, so they sort as text.
+// stamp is the format of times. All times have the same length, so they sort as text.
 const stamp = "2006-01-02T15:04:05.000000Z"
 
 // Timestamp implements [sqlmerge.Dialect].

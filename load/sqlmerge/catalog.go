@@ -87,7 +87,8 @@ func (c *catalog) look(ctx context.Context, names ...string) error {
 // ReadObjects implements [Reader].Objects. The query returns a row for each column of a table or view: the name of the
 // table, the name of the column, its type, whether it is required, and whether it is computed. For an object that is
 // not a table, it returns a row with the name of the object, null, and the kind of the object, such as VIEW. The
-// function original() converts a stored name to the original name of the table or column. It may be nil.
+// function original() converts a stored name to the original name of the table or column. If original is nil, stored
+// names stay unchanged.
 func ReadObjects(ctx context.Context, r Reader, query string, original func(stored string) string) (map[string]*Object, error) {
 	if original == nil {
 		original = func(stored string) string { return stored }
@@ -119,7 +120,8 @@ func ReadObjects(ctx context.Context, r Reader, query string, original func(stor
 	return all, err
 }
 
-// inFamilies reports whether the name is one of the names, or the name of a child table of one of them.
+// inFamilies reports whether the name is one of the given names of tables, or the name of a child table of one of these
+// tables.
 func inFamilies(name string, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		rest, ok := strings.CutPrefix(name, n)

@@ -184,7 +184,7 @@ type Keyed interface {
 	Try(ctx context.Context, f func() error) (bool, error)
 
 	// Upsert inserts staged rows. They replace the table's rows with the same key. If several staged rows have the same
-	// key, Upsert writes the last of them. It returns an error if the number of written rows is not the argument rows,
+	// key, Upsert writes the last of them. It returns an error if the number of written rows is not the argument `rows`,
 	// unless that argument is negative.
 	Upsert(ctx context.Context, i Insertion, rows int64) error
 }

@@ -137,7 +137,8 @@ func (s StagedRows) encoders(b arrow.RecordBatch) ([]func(row int) any, error) {
 }
 
 // encoder returns a function for a column. The function returns the value to store for the given row. It converts the
-// value from the type of the column to the wider type of the stored value. The parameter stamp is the layout of times.
+// value from the type of the column to the wider type of the stored value. The parameter `stamp` is the layout of
+// times.
 func encoder(a arrow.Array, from, to arrow.DataType, stamp string) (func(row int) any, error) {
 	if !schemas.SameType(from, to) {
 		return func(row int) any {

@@ -174,8 +174,8 @@ func (f *fitting) repairFamily(t *target) error {
 }
 
 // clearHashes clears the hashes of records, so that the next pass writes these records again. It clears the hash of a
-// record if one of the record's rows in the named table meets the condition in the parameter where. If the condition is
-// "", every row meets it. In History, only current rows are compared with arriving rows, so only their hashes are
+// record if one of the record's rows in the named table meets the condition in the parameter `where`. If the condition
+// is "", every row meets it. In History, only current rows are compared with arriving rows, so only their hashes are
 // cleared.
 func (f *fitting) clearHashes(table, where string) error {
 	t := f.tables.rootOf(table)

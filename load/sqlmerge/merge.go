@@ -81,9 +81,9 @@ func (m *merge) internal(t *target) error {
 // expression to 1,000.
 const maxListed = 100
 
-// replaceListed does the work of internal for a few rows. It runs two statements, and compareAndWrite would run ten. It
-// does nothing and returns false in three cases: there are many rows, two rows have the same key, or users have added
-// columns to the table.
+// replaceListed does the work of the method internal if there are only a few rows. It runs two statements, and
+// compareAndWrite would run ten. It does nothing and returns false in three cases: there are many rows, two rows have
+// the same key, or users have added columns to the table.
 func (m *merge) replaceListed(t *target) (done bool, err error) {
 	if t.staged.Rows > maxListed || len(t.userColumns) > 0 {
 		return false, nil

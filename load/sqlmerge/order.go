@@ -23,8 +23,8 @@ type order struct {
 	begun     bool
 	last      int64
 
-	// If hasRange is true, there is a range of keys. It begins with the key in the field first and ends with the key in
-	// the field to. Each current row whose key is in the range, but not in exceptions, was written by the pass or found
+	// If hasRange is true, there is a range of keys. It begins with the key in the field `first` and ends with the key in
+	// the field `to`. Each current row whose key is in the range, but not in exceptions, was written by the pass or found
 	// unchanged.
 	hasRange   bool
 	first, to  int64
@@ -71,7 +71,7 @@ func column(b arrow.RecordBatch, name string) arrow.Array {
 
 // storedSQL returns a query for the keys and hashes of stored rows, in the order of the key. The caller runs the query
 // and compares the stored rows with the arriving rows. The range of compared keys then begins with the second result.
-// The parameter arriving is the first arriving key.
+// The parameter `arriving` is the first arriving key.
 func (o *order) storedSQL(t *target, arriving int64) (query string, begin int64) {
 	begin, start, from, to, turn := arriving, arriving, ">", "<=", ""
 	if o.direction < 0 {

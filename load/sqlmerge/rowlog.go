@@ -41,8 +41,8 @@ func (l *rowLog) add(t *target, c change) error {
 	return nil
 }
 
-// The method deleted() logs rows that are about to be deleted. The parameter from is a FROM clause. The parameters key
-// and before are expressions over the rows of this clause: the key, and the row as it was before.
+// The method deleted() logs rows that are about to be deleted. The parameter `from` is a FROM clause. The parameters
+// `key` and `before` are expressions over the rows of this clause: the key, and the row as it was before.
 func (l *rowLog) deleted(t *target, key, before, from string) error {
 	if l == nil {
 		return nil

@@ -49,7 +49,7 @@ func (s seen) clone() seen {
 func (s *seen) lose() { s.lost, s.carried = true, nil }
 
 // The method keep() is called at the end of a transaction. If the database then drops temporary tables, keep() copies
-// the carried keys for the next transaction of the pass. If the parameter last is true, there is no next transaction,
+// the carried keys for the next transaction of the pass. If the parameter `last` is true, there is no next transaction,
 // and keep() forgets the keys instead.
 func (s *seen) keep(ctx context.Context, session Session, last bool) error {
 	pooled, ok := session.(PooledSession)

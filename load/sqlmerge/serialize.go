@@ -39,8 +39,8 @@ func (c *catalog) serialize(ctx context.Context, s Session, pending []*load.Stag
 }
 
 // rootsToChange returns the names of the root tables that must change for the staged rows, or that seem to have been
-// changed by hand. In the place of a child table, it returns the root table. The names are sorted, so that all sources
-// wait for locks in the same order.
+// changed by hand. For a child table, it returns the name of the child's root table. The names are sorted, so that
+// all sources wait for locks in the same order.
 func (c *catalog) rootsToChange(pending []*load.Staged, swept string) (roots []string) {
 	for _, p := range pending {
 		plan, err := load.Fit(c.made[p.Name], p.Table)

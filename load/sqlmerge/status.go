@@ -101,10 +101,10 @@ func statusSQL(t *target, from, again, carried string) string {
 		with, selected, isNew, st, revived, again, begin, item, carried)
 }
 
-// versionColumns returns four parts of the SQL of statusSQL, for a table that may have several rows of a record: the
-// columns of the stored row to select, the CASE branches for a record that has a stored row, the value of the column
-// revived, and the selection of the column f, the start of the new row's validity. If the mode is not History, the last
-// part is "".
+// versionColumns returns four parts of the SQL of statusSQL, for a table that may have several rows of a record. The
+// first part lists the columns of the stored row to select. The second part has the CASE branches for a record that has
+// a stored row. The third part is the value of the column revived. The last part selects the column f, the start of the
+// new row's validity; it is "" if the mode is not History.
 func versionColumns(t *target) (stored, st, revived, begin string) {
 	stored = fmt.Sprintf(", t.%s AS lh, %s AS lr, t.%s AS ly, %s AS lc", schemas.ColHash, t.run("t."), schemas.ColSyncedAt, t.current("t."))
 	ours := "lc AND lr >= " + t.in.Literal(t.in.run)
@@ -117,8 +117,8 @@ func versionColumns(t *target) (stored, st, revived, begin string) {
 }
 
 // storedSQL returns a FROM item that joins each record (alias s) with its stored row. The first result is a WITH clause
-// that this item needs, or "". The parameter records is a query for the records. Its columns k0, k1… are the key, and
-// its column o is the ordinal. The parameter columns lists columns of the stored row (alias t), such as
+// that this item needs, or "". The parameter `records` is a query for the records. Its columns k0, k1… are the key, and
+// its column o is the ordinal. The parameter `columns` lists columns of the stored row (alias t), such as
 // ", t.name AS n". The item has these columns, and the column lk with the first column of the stored row's key. If a
 // record has no stored row, lk is null. If a record has several stored rows, the join takes the last of them.
 //

@@ -253,7 +253,7 @@ func keep(ctx context.Context, r Reader, parts []string, all []*kept) error {
 }
 
 // textsSQL returns the beginning of a query, up to the word FROM. The query selects the value of the parameter i, then
-// the columns as texts. If there are fewer columns than the parameter width says, nulls fill the rest.
+// the columns as texts. If there are fewer columns than the parameter `width` says, nulls fill the rest.
 func textsSQL(b Backend, i, width int, columns *arrow.Schema) string {
 	values := []string{fmt.Sprint(i)}
 	for _, f := range columns.Fields() {

@@ -35,7 +35,7 @@ func (in *scope) ownTable(t schemas.Table) schemas.Table {
 func (in *scope) until(at string) string { return in.Greatest(at, "t."+schemas.ColValidFrom) }
 
 // target is a table of the destination. Its columns fit the staged rows. The methods of a target return SQL. They put
-// the parameter prefix, such as "t.", before the names of columns.
+// the parameter `prefix`, such as "t.", before the names of columns.
 type target struct {
 	schemas.Table
 	in          *scope

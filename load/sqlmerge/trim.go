@@ -67,7 +67,7 @@ type trimmer struct {
 	n      load.Trimmed
 }
 
-// trim removes the rows that r describes. It removes the rows of the pipeline only if the argument whole is true.
+// trim removes the rows that r describes. It removes the rows of the pipeline only if the argument `whole` is true.
 func (t *trimmer) trim(ctx context.Context, r load.Retention, whole bool) error {
 	names := []string{load.Changes.Name, load.Events.Name}
 	if whole {

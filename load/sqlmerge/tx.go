@@ -308,7 +308,7 @@ var ErrUnanswered = errors.New("the answer to the commit is lost")
 const settleGrace = 5 * time.Second
 
 // settle finds out whether a commit succeeded although its answer was lost. It compares the stream's stored position
-// with the position in the parameter to.
+// with the position in the parameter `to`.
 // Invariants 1, 2
 func (x *tx) settle(ctx context.Context, failed error, to position) error {
 	if !errors.Is(failed, ErrUnanswered) {
@@ -397,7 +397,7 @@ func (x *tx) Rollback() error {
 	defer x.end()
 	x.db.mu.Lock()
 	delete(x.db.surveyed, x.key)
-	delete(x.db.positions, x.key) // read it again next time, in case an outdated position caused the failure
+	delete(x.db.positions, x.key) // the next transaction reads it again, in case an outdated position caused the failure
 	x.db.droppable = append(x.db.droppable, x.dropped...)
 	x.db.mu.Unlock()
 	if err := x.sql.Rollback(); err != nil {

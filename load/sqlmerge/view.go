@@ -20,7 +20,7 @@ func (f *fitting) createCurrentViews() error {
 	return nil
 }
 
-// recreateView recreates the view of a table, because a column that the old view names may be gone.
+// recreateView recreates the view of a table, because the old view may use a column that is gone.
 func (f *fitting) recreateView(t schemas.Table) error {
 	f.altered[t.Name] = load.Plan{Table: t, OldMode: t.Mode}
 	return f.createCurrentView(&target{Table: t, in: f.in})

@@ -25,8 +25,8 @@ const (
 
 // passing lists error codes, or the first characters of error codes. After these errors, a retry may succeed. The
 // causes are too many connections, a server that stops or starts, a lost connection, a conflict with another
-// transaction, or a timeout. Internal is in the list because of tables that another session changes at the same time:
-// see Transient.
+// transaction, or a timeout. After Internal, a retry may succeed only if another session has changed a table at the
+// same time: see Transient.
 var passing = []string{"53300", Shutdown, "57P02", "57P03", "57P05", "40001", "40P01", LockTimeout, "08", "25P03", "25P04", Internal}
 
 // Code returns the server's error code, or "" if the error is not from the server.

@@ -12,8 +12,8 @@ import (
 // ChangeBudget changes the stored budget of a credential under an exclusive lock. It calls the function update with the
 // stored budget, or with nil if there is none, and stores the result. If the result is nil, the stored budget does not
 // change. The function update also gets the time of the database's clock, which is read after the lock was taken. The
-// name must not reveal anything about the credential. ChangeBudget does not retry, because only the caller knows how
-// long it can wait.
+// parameter `name` must not reveal anything about the credential. ChangeBudget does not retry, because only the caller
+// knows how long it can wait.
 func (s *Store) ChangeBudget(ctx context.Context, name string, update func(at time.Time, kept []byte) ([]byte, error)) error {
 	pool, err := s.ready(ctx)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 var _ budget.Ledger = (*Store)(nil)
 
-// Workers with separate stores use one budget. Together, they do not send more requests within any second than allowed.
+// Workers with separate stores use one budget. Together, they never send more requests per second than allowed.
 // Invariant 4
 func TestBudgetShared(t *testing.T) {
 	if testing.Short() {

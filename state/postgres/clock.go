@@ -13,7 +13,7 @@ import (
 // measure elapsed time. So the machine's time of day may be wrong. A clock is safe for concurrent use.
 type clock struct {
 	mu         sync.Mutex
-	base       time.Time // when this process created the clock, by its own clock
+	base       time.Time // when this process created the clock, by this machine's clock
 	remoteBase time.Time // the time of the database's clock at the same moment as base; zero: unknown
 }
 

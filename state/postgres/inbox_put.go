@@ -126,7 +126,7 @@ func (g *grouping) classify(d *state.Delivery) {
 		d.Previous = state.Conflicting
 	}
 	if g.bytes+g.added+d.Size > g.quota {
-		d.Previous, d.Err = "", fmt.Errorf("%w: %d bytes are kept, and the quota is %d", state.ErrInboxFull, g.bytes+g.added, g.quota)
+		d.Previous, d.Err = "", fmt.Errorf("%w: the stored events take %d bytes, and the quota is %d bytes", state.ErrInboxFull, g.bytes+g.added, g.quota)
 		return
 	}
 	g.last++

@@ -37,7 +37,8 @@ func in(t *testing.T, at string) string {
 	return u.String()
 }
 
-// through() returns the database URL in the parameter at, with the host of the pooler in place of the database's host.
+// through() returns the database URL in the parameter `at`, with the host of the pooler in place of the database's
+// host.
 func through(t *testing.T, pooler, at string) string {
 	t.Helper()
 	to, err := url.Parse(pooler)

@@ -41,9 +41,9 @@ const DefaultSchema = "penstock"
 var (
 	// ErrUnmigrated is returned if the schema is missing, or if an older version of penstock created it.
 	ErrUnmigrated = errors.New("the state database needs a migration")
-	// ErrPooled is returned by [Store.Migrate] if the connection goes through a pooler. Migrations need a session of
-	// the server.
-	ErrPooled = errors.New("the connection goes through a pooler, and migrations need a session of the database")
+	// ErrPooled is returned by [Store.Migrate] if the connection goes through a pooler. A migration needs a direct
+	// connection to the server.
+	ErrPooled = errors.New("the connection goes through a pooler, but a migration needs a direct connection to the database")
 	// ErrNoKey is returned if a secret must be stored or read, and there is no key.
 	ErrNoKey = errors.New("the state database stores tokens only encrypted, and there is no key")
 )

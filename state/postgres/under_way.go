@@ -62,7 +62,7 @@ func refuseEarly(ctx context.Context, tx pgx.Tx, s state.SlotRecord) error {
 }
 
 // refuseUnits returns [state.ErrUnderWay], wrapped, if another run of a new unit's pipeline has units that have not
-// ended. The parameters runs and pipelines have the run and the pipeline of each new unit. // Invariant 14
+// ended. The parameters `runs` and `pipelines` have the run and the pipeline of each new unit. // Invariant 14
 func refuseUnits(ctx context.Context, tx pgx.Tx, runs, pipelines []string) error {
 	for _, p := range slices.Compact(slices.Sorted(slices.Values(pipelines))) {
 		if err := lockRuns(ctx, tx, p); err != nil {

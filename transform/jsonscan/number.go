@@ -21,7 +21,7 @@ type Numeral struct {
 // farExponent is how many digits of an exponent are read. A number with more digits in its exponent fits no type.
 const farExponent = 6
 
-// ParseNumeral reads a number that [Number] accepts. The digits are stored in the parameter scratch.
+// ParseNumeral reads a number that [Number] accepts. The digits are stored in the parameter `scratch`.
 func ParseNumeral(raw []byte, scratch []byte) Numeral {
 	n := Numeral{Raw: raw, Digits: scratch[:0]}
 	for i, c := range raw {

@@ -1,5 +1,5 @@
-// Package jsonscan scans JSON text: strings, numbers, literals, and values of any depth. A function takes the text and a
-// position in it, and returns the position after what it has read.
+// Package jsonscan scans JSON text: strings, numbers, literals, and values of any depth. A function takes the text and
+// a position in it, and returns the position after what it has read.
 package jsonscan
 
 import (
