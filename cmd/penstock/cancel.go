@@ -13,7 +13,7 @@ import (
 func runsCancelCmd(a *app) *cobra.Command {
 	return &cobra.Command{
 		Use:   "cancel RUN",
-		Short: "cancel what is left of a run, on any host",
+		Short: "cancel the unfinished units of a run, on any host",
 		Long: `Cancels the units of a run that have not ended: waiting units at once, running
 units within ten seconds. Committed data stays, and the next run continues from there.`,
 		Args: cobra.ExactArgs(1),

@@ -248,7 +248,7 @@ func realShort(t *testing.T, s *authServer) {
 		code, out := h.run("sync", "--stream", "real.people1")
 		require.Equal(t, failure.ExitDone, code, out)
 	}
-	require.LessOrEqual(t, s.renewals.Load(), int64(1), "a token of 20 seconds must be renewed at most once in a few seconds")
+	require.LessOrEqual(t, s.renewals.Load(), int64(1), "a token that is valid for 20 seconds must be renewed at most once within a few seconds")
 	time.Sleep(21 * time.Second)
 	code, out := h.run("sync")
 	require.Equal(t, failure.ExitDone, code, out)
