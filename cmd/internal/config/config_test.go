@@ -329,7 +329,7 @@ func TestParseFaults(t *testing.T) {
 	}
 }
 
-// On Windows, the lines of a file may end in \r\n. Errors have the same positions then.
+// On Windows, the lines of a file may end in \r\n. This does not change the positions of errors.
 func TestParseWindowsLines(t *testing.T) {
 	text := strings.Replace(contract, "mode: merge ", "mode: melt ", 1)
 	_, unix := Parse([]byte(text), input())

@@ -17,9 +17,9 @@ import (
 
 // Limits for the file, so that a very large or hostile file cannot use up memory or time.
 const (
-	maxBytes  = 1 << 20 // of the file
+	maxBytes  = 1 << 20 // bytes of the file
 	maxTokens = 50_000  // words and signs; if their number doubles, the parser needs four times as long
-	maxDepth  = 64      // of nested mappings and lists
+	maxDepth  = 64      // levels of nested mappings and lists
 	maxNodes  = 20_000  // values that are read; if several aliases refer to a value, it counts several times
 )
 

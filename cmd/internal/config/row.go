@@ -17,7 +17,7 @@ type Row struct {
 // listedRow is the row of a listing from which a source is being made.
 type listedRow struct {
 	Row
-	name  string   // of the source
+	name  string   // name of the source
 	hosts []string // patterns of allowed hosts; nil: every host that the template allows
 }
 

@@ -34,7 +34,7 @@ func root(r *reader, data []byte, what string) value {
 // entry is a key of a mapping, and its value.
 type entry struct {
 	key string
-	at  Pos // of the key
+	at  Pos // position of the key
 	value
 }
 

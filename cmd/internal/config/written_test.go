@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// If the settings of a stream are pasted into a file, the file gives the same stream. They contain no secret.
+// If the settings of a stream are pasted into a file, the file configures the same stream. They contain no secret.
 func TestWrittenReadsTheSame(t *testing.T) {
 	t.Parallel()
 	const head = `version: 1

@@ -88,7 +88,7 @@ func TestDeltasWriteNothingOlderThanAPass(t *testing.T) {
 	})
 }
 
-// A record that was given up is quarantined only after every destination has stored that it was given up.
+// After a record was given up, every destination stores this fact. Only then is the record quarantined.
 func TestDeltasQuarantineAfterAllDestinations(t *testing.T) {
 	m := newModel(5)
 	down := &brittle{Memory: loadtest.NewMemory(nil)}

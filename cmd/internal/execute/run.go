@@ -34,7 +34,7 @@ type Run struct {
 // Result is the result of a run.
 type Result struct {
 	Report   pipeline.Report // if the pipeline reads several sources, the sums over all of them
-	ExitCode int             // of the process
+	ExitCode int             // exit code for the process
 	Sources  []fleet.Outcome // the outcomes of several sources, the worst first
 	Paused   int             // sources that were left out because they are paused
 }

@@ -65,7 +65,7 @@ type PipelineLocks struct {
 // channel `busy`. Afterwards receive from it.
 type heldLock struct {
 	busy  chan struct{} // has room for one value
-	n     int           // users
+	n     int           // number of users
 	lease state.Lease   // if n > 0
 }
 

@@ -14,7 +14,7 @@ import (
 type Opener struct {
 	File      string // configuration file
 	Kinds     []Kind // kinds of destinations
-	UserAgent string // of requests to sources
+	UserAgent string // user agent of requests to sources
 	Log       *slog.Logger
 	Context   context.Context                                              // ends when the process is stopped; nil: a context that never ends
 	Attempted func(source, surface string, status int, took time.Duration) // called after each request to a source; may be nil

@@ -35,7 +35,7 @@ func (o *Opener) ReadAll(ctx context.Context, q Selection, use func(*Reader) err
 		if d.PerSource() {
 			parts = c.SourcesOf(d)
 		}
-		var failed []string // parts
+		var failed []string // parts that cannot be read
 		var first error
 		for _, part := range parts {
 			err := o.readPart(ctx, c, d.For(part), part, func(r *Reader) error {

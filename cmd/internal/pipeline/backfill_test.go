@@ -108,7 +108,7 @@ func TestBackfillOnce(t *testing.T) {
 	require.WithinDuration(t, time.Now(), again.Done, time.Minute)
 	require.Equal(t, before, m.requests)
 	other := r.backfill(Backfill{From: year, Until: year.AddDate(0, 2, 0)})
-	require.Zero(t, other.Done, "another range is another backfill")
+	require.Zero(t, other.Done, "a completed backfill of another range does not count")
 	b.StartOver = true
 	again = r.backfill(b)
 	require.Zero(t, again.Done)

@@ -305,7 +305,7 @@ func TestLaggingDestinationContinuesItsPass(t *testing.T) {
 	x.into(nil, 0)
 	rep = x.must(StatusComplete)
 	require.Equal(t, 2, rep.Streams[0].Passes)
-	require.Equal(t, 3, rep.Streams[2].Passes, "first the rest of the old pass")
+	require.Equal(t, 3, rep.Streams[2].Passes, "the passes include the rest of the old pass")
 	for i := range 3 {
 		x.equal(i)
 	}

@@ -313,7 +313,7 @@ func TestRestoreJobs(t *testing.T) {
 	require.ElementsMatch(t, []string{"all 0", "all 2", "all 3"}, b.next(3))
 	restored, cancelled, err = b.store.RestoreJobs(t.Context(), "run of all")
 	require.NoError(t, err)
-	require.Equal(t, []int{0, 0}, []int{restored, cancelled}, "jobs that run are not lost")
+	require.Equal(t, []int{0, 0}, []int{restored, cancelled}, "running jobs do not count as lost")
 	for range 3 {
 		b.release()
 	}

@@ -111,7 +111,7 @@ const (
 func New(k Knowledge) Forecast {
 	f := Forecast{Sent: k.Sent}
 	sizes := map[string]Size{}    // sizes of the streams that come earlier in the order
-	lanes := map[string]float64{} // seconds
+	lanes := map[string]float64{} // seconds of each lane so far
 	for _, s := range k.Streams {
 		one := k.forecast(s, sizes)
 		sizes[s.Name] = Size{Records: one.Records, AtLeast: one.AtLeast || one.Basis == Derived && !s.Class.Single(), guessed: one.Basis == Guessed}
