@@ -73,7 +73,7 @@ type Words struct {
 	States    Names // words that say that the answer is incomplete: {"status": "partial"}
 	Beside    Names // names of objects about paging: {"data": […], "meta": {…}}
 	Ignored   Names // names of objects beside the records that say nothing about the list
-	Relations Names // relations of links to other pages than the next one: prev, first, last
+	Relations Names // relations of links that do not lead to the next page: prev, first, last
 
 	// Links has the members of a link: its relation, such as rel, its target, such as href, and the members that show
 	// that an object is a link.
@@ -120,7 +120,7 @@ type Words struct {
 	Meanings    map[string]Names              `yaml:"parameters"`
 	Sorts       Names                         // query parameters that request an order; %s stands for the field
 	SentTokens  map[string]Names              `yaml:"token_parameters"`
-	PageObjects Names                         `yaml:"page_objects"` // objects with paging members; a token inside them may also be sent as page[cursor]
+	PageObjects Names                         `yaml:"page_objects"` // paging objects; a token in one may also be sent as page[cursor]
 	HeaderParts struct{ Paging, Other Names } `yaml:"header_parts"`
 
 	// Sandbox has the names from which the sandbox chooses at random, by kind. Common names are repeated, so that the

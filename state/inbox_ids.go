@@ -44,7 +44,7 @@ type known struct {
 
 type account struct {
 	last    int64
-	filed   int64 // ids of events up to this ordinal are in the ids table; the map recent holds the later ones
+	filed   int64 // ids of events up to this ordinal are in the ids table; the map `recent` has the ids of later events
 	swept   int
 	bytes   int64
 	sources map[string]int64 // number of each source in the file, by name

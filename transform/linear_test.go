@@ -57,10 +57,10 @@ func FuzzLinear(f *testing.F) {
 	})
 }
 
-// pageOf returns a page with one large record or, if many is true, with many records. The value in a record consists of
-// three texts: the first one repeated many times, then the second one, and then the third one repeated as many times as
-// the first. In each repetition of the first text, the character # becomes the number of the repetition. If the value
-// begins with a name, pageOf makes it an object.
+// pageOf returns a page with one large record or, if `many` is true, with many records. The value in a record consists
+// of three texts: `before` repeated many times, then `middle`, and then `after` repeated as many times as `before`. In
+// each repetition of `before`, the character # becomes the number of the repetition. If the value begins with a name,
+// pageOf makes it an object.
 func pageOf(before, middle, after string, many bool) []byte {
 	depth := linearBytes / (len(before) + len(after))
 	if many {

@@ -113,7 +113,7 @@ func (x *rejects) null(f *field, row, index int) {
 
 func (x *rejects) at(f *field, pointer, wanted string, raw []byte, reason string) {
 	if f.rule != nil && f.rule.Drop {
-		return // the value would not be loaded anyway
+		return // the rules drop the value, so it needs no reject
 	}
 	shown := masked
 	if !f.rule.hides() {

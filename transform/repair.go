@@ -115,7 +115,7 @@ func (x *repairer) appendNull(dst []byte, i, end int, s valuePath, wanted, reaso
 func (x *repairer) refuse(s valuePath, wanted, reason string, values ...[]byte) {
 	x.changed++
 	if s.dropped {
-		return // the values would not be loaded anyway
+		return // the rules drop the values, so they need no reject
 	}
 	raw := masked
 	if !s.hidden {

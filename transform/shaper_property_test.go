@@ -12,7 +12,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// These values of the members named secret must not appear anywhere in the output.
+// In the tests, the members named secret have these values. The output must not contain them anywhere.
 const (
 	rawText   = "RAWVALUE"
 	rawNumber = "9977553311"

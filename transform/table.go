@@ -9,7 +9,7 @@ import (
 type table struct {
 	name   string
 	path   string // JSON pointer from the record, without array positions; "" for the root table
-	place  string // the path; if two tables have the same path, the place of one of them ends in a slash: see tableSet.child
+	place  string // the path, or for one of two tables with this path, the path and a slash: see tableSet.child
 	within string // JSON pointer from a row of the parent to the array; "" for the root table
 	parent *table // nil for the root table
 	level  int    // 0 for the root table

@@ -250,7 +250,7 @@ func (r *references) add(tree string) {
 			r.relations = append(r.relations, numbers...)
 		case "funcid", "opfuncid", "aggfnoid", "winfnoid", "tsmhandler", "startInRangeFunc", "endInRangeFunc":
 			r.functions = append(r.functions, numbers...)
-		default: // fields of types; also fields such as jointype, whose small numbers are never the OID of a type with a check
+		default: // fields with a type's OID; also fields such as jointype, but their small numbers are no such OIDs
 			r.types = append(r.types, numbers...)
 		}
 	}
@@ -280,8 +280,8 @@ func (r *references) expressionsSQL() string {
 // a type that has a check of its own.
 const maxNested = 16
 
-// addExpressions adds the objects to which the expressions of expressionsSQL refer. These can have expressions too, so
-// it repeats this until it finds nothing new.
+// addExpressions adds the objects to which the expressions of expressionsSQL refer. Such an object can have expressions
+// too, so addExpressions repeats the search until it finds no new objects.
 func (r *references) addExpressions(ctx context.Context, s *session) error {
 	known := map[string]bool{}
 	for range maxNested {
@@ -303,7 +303,7 @@ func (r *references) addExpressions(ctx context.Context, s *session) error {
 	return fmt.Errorf("%w: the checks of the statement's types are nested too deep", ErrNotReadOnly)
 }
 
-// checkCalls returns an error if a tree calls a function that a query may not call: see [references.forbiddenSQL].
+// checkCalls returns an error if a tree calls a function that a query must not call: see [references.forbiddenSQL].
 func checkCalls(ctx context.Context, s *session, schema, tree string) error {
 	var r references
 	r.add(tree)
@@ -331,7 +331,7 @@ func checkCalls(ctx context.Context, s *session, schema, tree string) error {
 	return refused
 }
 
-// forbiddenSQL selects the first function of r that a query may not call. These functions are forbidden:
+// forbiddenSQL selects the first function of r that a query must not call. These functions are forbidden:
 //
 //   - functions of roles that are not trusted.
 //   - functions of Postgres or of an extension that have effects beyond the transaction. Functions that built-in views

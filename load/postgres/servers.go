@@ -43,7 +43,7 @@ type server struct {
 	conns   *pgxpool.Pool
 	writes  writerLimit
 	users   int         // open destinations
-	closing *time.Timer // closes the connections some time after the last user has left; nil: the server has always had users
+	closing *time.Timer // closes the connections a while after the last user has left; nil: no user has left yet
 }
 
 // linger is how long connections stay open after the last user has left. The next unit of a worker often uses the same

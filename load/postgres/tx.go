@@ -50,7 +50,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 func (x *tx) Rollback() error {
 	defer x.reserveSession()()
 	if x.release == nil {
-		x.release = func() {} // the transaction has reserved no place (see [server]), and after Rollback it must not reserve one
+		x.release = func() {} // without a reserved place (see [server]), and after Rollback x must not reserve one
 	}
 	defer x.release()
 	return x.Tx.Rollback()

@@ -72,7 +72,7 @@ func alterByHand(ctx context.Context, s *session, table, column string, to arrow
 		return s.Commit(ctx)
 	}
 	for _, q := range []string{
-		"PRAGMA writable_schema = 1", // without it, SQLite refuses the change if an earlier test has left a view that reads a missing column
+		"PRAGMA writable_schema = 1", // otherwise a view that reads a missing column prevents the change
 		"DROP INDEX IF EXISTS " + sqlmerge.Ident("_penstock_find_"+table),
 		"ALTER TABLE " + sqlmerge.Ident(table) + " DROP COLUMN " + sqlmerge.Ident(column),
 		"PRAGMA writable_schema = 0",

@@ -183,9 +183,9 @@ type Keyed interface {
 	// Try calls f. If f fails because a row with the same key exists, Try undoes the work of f and returns false.
 	Try(ctx context.Context, f func() error) (bool, error)
 
-	// Upsert inserts staged rows. They replace the table's rows with the same key. If several staged rows have the same
-	// key, Upsert writes the last of them. It returns an error if the number of written rows is not the argument `rows`,
-	// unless that argument is negative.
+	// Upsert inserts staged rows. A staged row replaces the table's row with the same key. If several staged rows have
+	// the same key, Upsert writes the last of them. It returns an error if the number of written rows is not the
+	// argument `rows`, unless that argument is negative.
 	Upsert(ctx context.Context, i Insertion, rows int64) error
 }
 
@@ -200,7 +200,7 @@ type Object struct {
 	Types    map[string]string // by column, as [Dialect].Type writes them
 	Required []string          // columns that are NOT NULL and have no default
 	Computed []string          // columns whose values the database computes
-	Unique   []string          // unique keys over all rows, as [load.KeyName] writes them; only if [Traits].PrimaryKeys is true
+	Unique   []string          // unique keys over all rows, as [load.KeyName] writes them, with [Traits].PrimaryKeys
 	Unsafe   []string          // reasons why it is unsafe to write to the table; only a [Session] finds them
 	Hidden   bool              // the rows cannot be read; a statement that reads them fails
 }

@@ -190,8 +190,8 @@ func (s *seen) inRange(t *target) string {
 	return cond + " AND " + key + " NOT IN (" + strings.Join(except, ", ") + ")"
 }
 
-// abandonOrder stops using the order in this pass. From now on, each key is stored in the database, and so are the keys
-// of the range.
+// abandonOrder stops using the order in this pass. It stores the keys of the range in the database. From then on, each
+// new key is stored there too.
 func (s *seen) abandonOrder(sql *statements, t *target) error {
 	inRange := s.inRange(t)
 	s.order = order{broken: true}

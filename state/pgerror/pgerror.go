@@ -99,7 +99,7 @@ func Shorten(err error, server string) error {
 	if _, one, ok := strings.Cut(last, "`: "); ok && len(lines) == 1 { // the text names the user and the database, and then the cause after "`: "
 		last = one
 	}
-	if e.Config.Password != "" { // the driver never writes the password into its error, but the server's text may contain it
+	if e.Config.Password != "" { // the driver does not write the password, but the server's text may contain it
 		last = strings.ReplaceAll(last, e.Config.Password, "[redacted]")
 	}
 	return &connectError{cause: err, text: "connect to " + server + last}
