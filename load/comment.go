@@ -37,8 +37,9 @@ func Comment(text, origin string) string {
 	return text + " (" + origin + ")"
 }
 
-// OwnComment reports whether a comment is empty or was made by [Comment] with the same origin and any description.
-// Other comments were written by users, and penstock does not change them. // Invariant 16
+// OwnComment reports whether penstock may replace a comment: the comment is empty, or [Comment] made it with the same
+// origin, whatever its description says. Users wrote all other comments, and penstock does not change
+// them. // Invariant 16
 func OwnComment(comment, origin string) bool {
 	return comment == "" || comment == origin || strings.HasSuffix(comment, " ("+origin+")")
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Fitting is linear in the number of columns. // Invariant 15
+// The time that Fit takes is linear in the number of columns. // Invariant 15
 func TestFitOfManyColumns(t *testing.T) {
 	wide := func(from, to int) schemas.Table {
 		var fields []arrow.Field

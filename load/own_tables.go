@@ -11,9 +11,9 @@ import (
 // Prefix starts the names of penstock's own tables and columns.
 const Prefix = "_penstock_"
 
-// IsInternal reports whether the table is one of penstock's own. These tables have no bookkeeping columns. If such a
-// table has a key, a new row replaces the row with the same key; otherwise rows are appended. An [Outcome] does not
-// count these rows.
+// IsInternal reports whether the table is one of penstock's own. These tables do not have the columns that penstock
+// adds to the tables of streams. If such a table has a key, a new row replaces the row with the same key; otherwise
+// rows are appended. An [Outcome] does not count these rows.
 func IsInternal(table string) bool { return strings.HasPrefix(table, Prefix) }
 
 // Penstock's own tables, the same in every destination. The destination itself writes State and Changes. The caller

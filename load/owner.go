@@ -30,7 +30,7 @@ type Claim struct {
 	Adopt bool
 }
 
-// StreamState describes the table of a stream that has a cursor.
+// StreamState describes the table of a stream. Because the stream has a cursor, the table should exist.
 type StreamState struct {
 	Owner *Owner   // owner of the root table; nil if none is recorded
 	Gone  []string // tables that penstock made and that no longer exist

@@ -53,7 +53,7 @@ func (t *transaction) changeColumns(ctx context.Context, p load.Plan) error {
 	}
 	table := dialect{}.Place(p.Table.Name)
 	for _, f := range p.Add {
-		// The column gets no default: a function in a default would break the replay of the log.
+		// The column gets no default, because a default that calls a function would break the replay of the log.
 		if err := t.Exec(ctx, "ALTER TABLE "+table+" ADD COLUMN "+sqlmerge.Definition(dialect{}, f.Name, schemas.TypeOf(f))); err != nil {
 			return err
 		}

@@ -210,8 +210,8 @@ func openBench(b *testing.B) *DB {
 	return d
 }
 
-// BenchmarkLoad loads a million records into a new file, and then loads them again unchanged. The baseline is DuckDB,
-// which reads the same records from a JSON file.
+// BenchmarkLoad loads a million records into a new file, and then loads them again unchanged. As the baseline, DuckDB
+// itself reads the same records from a JSON file.
 func BenchmarkLoad(b *testing.B) {
 	if testing.Short() {
 		b.Skip("a million rows")

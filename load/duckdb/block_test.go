@@ -91,7 +91,7 @@ func blockSize(t *testing.T, path string) (size any) {
 	return size
 }
 
-// orders returns a table of ten columns and the bookkeeping columns.
+// orders returns a table with ten columns for fields of the source, and penstock's own columns.
 func orders(name string) schemas.Table {
 	fields := []arrow.Field{schemas.Field("id", schemas.Int64, "/id"), schemas.Field("visits", schemas.Int64, "/visits")}
 	for _, n := range []string{"customer", "status", "currency", "email", "note"} {

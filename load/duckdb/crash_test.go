@@ -74,7 +74,7 @@ func crashRows(p int) (root, items []loadtest.Row) {
 	return root, items
 }
 
-// crashRun makes the passes that the destination does not have yet.
+// crashRun makes all passes that were not committed to the destination yet.
 func crashRun(t testing.TB, d *DB, mode schemas.Mode) {
 	c, err := d.Cursor(t.Context(), stream)
 	require.NoError(t, err)
@@ -103,7 +103,7 @@ func passOf(c state.Cursor) int {
 	return n
 }
 
-// crashCheck compares the tables with the pass that the cursor names.
+// crashCheck checks that the tables have the rows of the pass that the cursor names. It returns the cursor.
 func crashCheck(t *testing.T, d *DB) state.Cursor {
 	c, err := d.Cursor(t.Context(), stream)
 	require.NoError(t, err)

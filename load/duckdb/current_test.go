@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// currentRig returns a database with leads, and its path. The file is detached.
+// currentRig returns a database that has rows in the table crm_leads, and the path of its file. The file is not
+// attached to the engine.
 func currentRig(t *testing.T) (*DB, string) {
 	path := filepath.Join(t.TempDir(), "views.duckdb")
 	d := openTest(t, path, Options{})

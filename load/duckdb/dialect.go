@@ -25,7 +25,8 @@ type dialect struct{}
 // Place implements [sqlmerge.Dialect].
 func (dialect) Place(table string) string { return "db.main." + sqlmerge.Ident(table) }
 
-// ViewPlace implements [sqlmerge.Dialect]. A reader of the file may attach it under another name.
+// ViewPlace implements [sqlmerge.Dialect]. The place has no name of a database, because a reader of the file may attach
+// it under another name.
 func (dialect) ViewPlace(table string) string { return "main." + sqlmerge.Ident(table) }
 
 // Temp implements [sqlmerge.Dialect].

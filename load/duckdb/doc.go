@@ -43,7 +43,7 @@ type Options struct {
 	// break commits at every step.
 	Step func(name string) error
 
-	Log *slog.Logger // for problems that were handled but should be known; nil: no log
+	Log *slog.Logger // for problems that penstock has handled but that an operator should know; nil: no log
 }
 
 // Columns is the default limit of a stream's columns. During a commit of more than 2,048 rows, the engine keeps 256 KiB
@@ -69,7 +69,7 @@ const (
 const RowGroup = 81_920
 
 // ErrNotBuilt is returned by [Open] in a binary that was built without DuckDB.
-var ErrNotBuilt = errors.New("built without duckdb: it needs cgo and the build tag duckdb_arrow")
+var ErrNotBuilt = errors.New("this binary was built without DuckDB, which needs cgo and the build tag duckdb_arrow")
 
 // ErrNotReadOnly is returned by Query for a statement that does more than read.
 var ErrNotReadOnly = errors.New("only a single SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE or EXPLAIN is allowed; for anything else, use another DuckDB program while no sync is running")

@@ -56,8 +56,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, fmt.Errorf("open %s: block size %d: want a power of 2 from 16384 to 262144", o.Path, b)
 	}
 	if o.Threads == 0 {
-		// The engine's threads spin while only one of them has work, which is most of the time during a commit. So one
-		// core is left for reading the source.
+		// During most of a commit, only one of the engine's threads has work, and the others spin. So one core is left
+		// for reading the source.
 		o.Threads = max(1, runtime.NumCPU()-1)
 	}
 	if o.WaitLock == 0 {
@@ -69,8 +69,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	d := &DB{o: o, writer: make(chan struct{}, 1)}
 	d.Store = sqlmerge.New(backend{d: d})
 	d.window.gate = make(chan struct{}, 1)
-	// The start of the engine takes about 30 ms of CPU. The first request waits for it, because an error must end the run
-	// before any request is sent.
+	// The start of the engine takes about 30 ms of CPU. Open waits for it, because an error must end the run before any
+	// request is sent to the source.
 	if err := d.window.start(ctx, o); err != nil {
 		return nil, fmt.Errorf("open %s: %w", o.Path, err)
 	}

@@ -18,9 +18,9 @@ const (
 	longLog  = 8 << 20
 	finalLog = 1 << 20
 
-	// A log that was replayed often is merged even if it is shorter: when the file is detached, and the replays since
-	// the last checkpoint have read longReplay bytes in total. Replaying a log of many small commits may take longer
-	// than writing it, because the time depends on the number of commits more than on the length.
+	// When the file is detached, a shorter log is merged too, if the replays since the last checkpoint have read
+	// longReplay bytes in total. Replaying a log of many small commits may take longer than writing it, because the
+	// time depends on the number of commits more than on the length.
 	longReplay = longLog
 )
 

@@ -35,8 +35,8 @@ func contents(t *testing.T, path string) []byte {
 	return b
 }
 
-// recovered() opens a database with a damaged log, makes the commit that may be lost, and checks the result. It reports
-// whether the log was moved aside.
+// recovered() opens a database with a damaged log, repeats the second commit if the damaged log has lost it, and checks
+// the rows. It reports whether the log was moved aside.
 func recovered(t *testing.T, file, log []byte) (aside bool) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "damaged.duckdb")

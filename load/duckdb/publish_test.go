@@ -89,7 +89,7 @@ func TestPublish(t *testing.T) {
 	reader()
 	r.load("v3")
 	r.detachIdle()
-	require.NoError(t, r.Publish(t.Context(), r.copy), "the file was detached")
+	require.NoError(t, r.Publish(t.Context(), r.copy), "a detached file can be published")
 	require.Equal(t, []string{"v3", "v3", "v3"}, r.versions())
 	r.tidy()
 	require.Error(t, r.Publish(t.Context(), r.o.Path), "a file cannot replace itself")

@@ -102,7 +102,7 @@ func TestQueryAfterKill(t *testing.T) {
 	require.Equal(t, left, files(t, dir))
 }
 
-// FuzzQuestion compares the check of statements with what each statement does to the file.
+// FuzzQuestion passes statements to Query. Whatever the statement, Query must not change a file.
 func FuzzQuestion(f *testing.F) {
 	for _, sql := range append(questions, effects...) {
 		f.Add(sql)

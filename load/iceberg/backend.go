@@ -24,7 +24,7 @@ type backend interface {
 	metadata(ctx context.Context, name, at string) (table.Metadata, error)
 
 	// create creates an empty table, if the catalog cannot create tables in a commit. It reports whether the table
-	// exists after the call. It may exist because another process has created it.
+	// exists after the call. The table may also exist because another process has created it.
 	create(ctx context.Context, name string, updates []table.Update) (exists bool, err error)
 
 	// prepare writes the files that a change needs.

@@ -30,7 +30,7 @@ const (
 	propManifest   = propPrefix + "manifest" // name of the manifest that lists the stream's files
 	propTables     = propPrefix + "tables"   // only in the head table: for each table of the stream, the ID of its current snapshot, as JSON
 	propSourceName = propPrefix + "source"   // only in shared tables: the source that committed
-	propNumber     = propPrefix + "number"   // only in shared tables: number of the commit; the commits of all sources to the stream have one sequence of numbers, with which the names of their files begin
+	propNumber     = propPrefix + "number"   // only in shared tables: the commit's number among the commits of all sources; the names of the commit's files begin with this number
 )
 
 type catalog struct {

@@ -55,7 +55,7 @@ func (w *commit) needed(all []table.Snapshot) map[int64]bool {
 }
 
 // manySnapshots limits the number of snapshots of a shared table. Every commit writes the list of all snapshots to the
-// metadata, and the commits of a thousand sources would soon make a thousand snapshots.
+// metadata. Without the limit, the commits of a thousand sources would soon make a thousand snapshots.
 const manySnapshots = 100
 
 // neededOfAll returns the snapshots of a shared table that are kept: the newest snapshots whose files all exist, at
@@ -67,7 +67,7 @@ func (w *commit) neededOfAll(e *edition, snapshots []table.Snapshot) map[int64]b
 	switch {
 	case e.t.Reset, len(w.spec.Kept) == 0 && w.spec.Sequence > 1:
 		first = len(snapshots)
-	case len(w.spec.Kept) > 0 && w.spec.Kept[0] > 1: // otherwise no files were removed yet
+	case len(w.spec.Kept) > 0 && w.spec.Kept[0] > 1: // if all commits are kept, no files were removed yet
 		for i, s := range snapshots {
 			if summaryOf(&s)[propSourceName] == w.spec.Source && numberOf(s) <= w.spec.Kept[0] {
 				first = max(first, i)

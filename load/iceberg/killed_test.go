@@ -74,9 +74,9 @@ func child(t *testing.T, o Options, step string, batch int) (killed bool, steps 
 	return killed, steps
 }
 
-// TestSharedKilled kills a process that commits for one source, at each step of a commit. The rows and the cursor of
-// the other source must not change. The killed commit must be visible as a whole or not at all: its rows and its cursor
-// agree. Invariants 1, 2
+// In TestSharedKilled, two sources share a table. The test kills a process that commits for one of them, at each step
+// of the commit. The rows and the cursor of the other source must not change. The killed commit must be visible as a
+// whole or not at all: its rows and its cursor agree. Invariants 1, 2
 func TestSharedKilled(t *testing.T) { everywhere(t, sharedKilled) }
 
 func sharedKilled(t *testing.T, warehouse place) {

@@ -42,7 +42,8 @@ func putKeyed(t *testing.T, l load.Destination, mode schemas.Mode, by []string, 
 	require.NoError(t, x.Commit(t.Context(), at+"x"))
 }
 
-// keyOf returns the names of the identifier fields, of the required fields, and of the sorted fields.
+// keyOf returns the names of three groups of fields: the identifier fields, the required fields, and the fields of the
+// sort order.
 func keyOf(t *testing.T, o Options) (out [3][]string) {
 	t.Helper()
 	meta := metadata(t, o, "things").Metadata()

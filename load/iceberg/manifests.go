@@ -59,7 +59,7 @@ func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 }
 
 // manifestsOf returns the manifests of a new snapshot. A manifest lists files of one source. It stays unchanged if the
-// commit removes no files of this source, and this source has fewer than manyManifests manifests.
+// commit removes none of the files that it lists, and if this source has fewer than manyManifests manifests.
 func (w *commit) manifestsOf(ctx context.Context, e *edition, id int64) (out []iceberg.ManifestFile, says iceberg.Properties, err error) {
 	var list []iceberg.ManifestFile
 	if e.last != nil {

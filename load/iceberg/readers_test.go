@@ -110,7 +110,7 @@ func metadata(t testing.TB, o Options, name string) *table.Table {
 	return tbl
 }
 
-// The summary of each snapshot has the cursor, in all tables that a commit has changed. A commit makes only one
+// In each table that a commit has changed, the summary of the new snapshot has the cursor. A commit makes only one
 // snapshot per table, even if it both deletes and appends rows.
 func TestSummary(t *testing.T) {
 	o := warehouse(t)

@@ -18,7 +18,8 @@ import (
 )
 
 // If sources share a stream's tables, the stream's head table (its table of cursors) has a property for each source,
-// with the source's last commit. A commit changes its property and its snapshots in the same step. // Invariant 2
+// with the source's last commit. A commit changes the property of its source in the same step as it adds its
+// snapshots. // Invariant 2
 
 // propSource is the prefix of these properties.
 const propSource = propPrefix + "source."

@@ -25,7 +25,7 @@ type Memory struct {
 	step     func(string) error
 	passes   map[state.Key]*pass
 	surveyed map[state.Key]surveyed
-	trimmed  map[string]time.Time // the day of the last call of Trim; the keys name a pipeline, the events of a source, or the notes of a destination
+	trimmed  map[string]time.Time // the day of the last call of Trim; the keys name a pipeline, the events of a source, or the notes about a table
 }
 
 type store struct {
@@ -275,7 +275,7 @@ func (m *Memory) StreamState(_ context.Context, _ state.Key, name string) (load.
 	return s, nil
 }
 
-// acquire waits until no other transaction changes the store. The caller must release it by receiving from busy.
+// acquire waits until no other transaction changes the store. The caller must release the store by receiving from busy.
 func (s *store) acquire(ctx context.Context) error {
 	select {
 	case s.busy <- struct{}{}:
@@ -285,8 +285,8 @@ func (s *store) acquire(ctx context.Context) error {
 	}
 }
 
-// later returns the time of a commit. This is the parameter now, or a later time if that would not be after the last
-// change. The caller holds s.mu.
+// later returns the time of a commit. The result is the parameter now. If that time is not after the last change, the
+// result is a later time. The caller holds s.mu.
 func (s *store) later(now time.Time) time.Time {
 	return load.CommitTime(now, s.stamp)
 }

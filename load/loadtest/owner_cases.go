@@ -41,8 +41,8 @@ func (b *fixture) refused(err error, moved bool, says ...string) {
 	}
 }
 
-// testOwner checks second writers of a table that has an owner. In each case, the second writer differs from the owner
-// in one way. It must not be able to write anything.
+// testOwner lets a second writer write to a table that has an owner. In each case, the second writer differs from the
+// owner in one way. It must not be able to write anything.
 func testOwner(t *testing.T, d Driver) {
 	for _, c := range []struct {
 		name  string

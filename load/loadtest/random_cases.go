@@ -42,7 +42,7 @@ func seeds(n uint64) uint64 {
 	return n
 }
 
-// someRecords returns random records. Several may have the same key.
+// someRecords returns random records. Several of them may have the same key.
 func someRecords(r *rand.Rand) string {
 	var out []string
 	for i := range r.IntN(8) {

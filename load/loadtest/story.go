@@ -100,9 +100,9 @@ func (b *fixture) play(f family, s step) load.Outcome {
 
 func runID(n int) string { return fmt.Sprintf("run%09d", n) }
 
-// content returns the root table as words, one per row, sorted. `1:ann@2` is a record as written by run 2. `†3` marks
-// a tombstone of run 3. In History, `[2,3)` is valid from run 2 until run 3 replaced it, and `[2,3†)` until run 3
-// found it missing. content also checks that the child rows match.
+// content returns the root table as words, one per row, sorted. `1:ann@2` is a record as written by run 2. `†3` marks a
+// tombstone of run 3. In History, `[2,3)` means that a version is valid from run 2 until run 3, which has replaced the
+// version. `[2,3†)` means that run 3 has found the record missing. content also checks that the child rows match.
 func (b *fixture) content(f family) string {
 	b.Helper()
 	var words, children, want []string

@@ -123,8 +123,8 @@ func (m *merge) markDeleted(t *table, places map[int]bool) {
 }
 
 // deleteEqual deletes the child rows of a surplus row in a table without a key. The surplus row has the index i. It is
-// not known which child rows belong to which of several equal rows. So deleteEqual takes the child rows with the
-// greatest link. In History, these child rows and the surplus row end at endTime.
+// not known which child rows belong to which of several equal rows. So deleteEqual deletes the child rows with the
+// greatest link. In History, it deletes nothing: these child rows and the surplus row end at endTime.
 func (m *merge) deleteEqual(t *table, i int, endTime string) {
 	hash := t.rows[i][schemas.ColHash]
 	end := func(r Row) Row {

@@ -13,8 +13,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// testTrim removes old rows of penstock's own tables. The newest certificate of each stream and its run stay, and so do
-// the rows of other pipelines and sources.
+// testTrim removes old rows of penstock's own tables. For each stream, the newest certificate and the run of this
+// certificate stay. The rows of other pipelines and sources stay too.
 func testTrim(t *testing.T, d Driver) {
 	b := newFixture(t, d)
 	trimmer, able := b.dest.(load.Trimmer)

@@ -11,7 +11,7 @@ import (
 
 func decimal(p, s int32) arrow.DataType { return &arrow.Decimal128Type{Precision: p, Scale: s} }
 
-// samples are values at the edges of each type of the lattice.
+// samples has values at the limits of each column type.
 var samples = []struct {
 	name  string
 	t     arrow.DataType

@@ -116,7 +116,7 @@ func (d dialect) Cast(expr string, from, to arrow.DataType) string {
 		return "NULL"
 	case *arrow.ListType: // the stored text is JSON
 		if !isJSON && to.ID() != arrow.LIST {
-			return "NULL" // a column of lists gets such a type only if all its lists are empty
+			return "NULL" // a column of lists gets a type other than list or JSON only if all its lists are empty
 		}
 		return expr
 	case *arrow.BooleanType:

@@ -17,7 +17,7 @@
 // One process writes at a time. This process holds a lock of the server (GET_LOCK), which the server releases when the
 // session ends. A commit replaces the stream's row in _penstock_state only if the row has not changed. So a process
 // that has lost the lock cannot commit after another process. If the answer to a COMMIT is lost, penstock waits until
-// the lost session has ended. Then the row shows whether the commit took place.
+// the lost session has ended. Then the stream's row shows whether the commit took place.
 //
 // MySQL does not commit when a temporary table is created. Temporary tables have an index, because without one MySQL
 // would compare long texts row by row.
@@ -380,7 +380,8 @@ func (b *backend) changer(ctx context.Context) (*sql.Conn, error) {
 	return b.ddl, err
 }
 
-// lockName returns the name of a lock, which is valid for the whole server. It has at most 64 characters.
+// lockName returns the name of a lock. It contains a hash of the database's name, because all databases of a server
+// share the names of locks. The server allows at most 64 characters.
 func (b *backend) lockName(kind string) string {
 	return fmt.Sprintf("'penstock%s %.16x'", kind, sha256.Sum256([]byte(b.database)))
 }

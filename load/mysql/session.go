@@ -52,7 +52,7 @@ func (s *session) translate(query string) string {
 	return query
 }
 
-// CreateTemp implements [sqlmerge.Session]. The table gets an index of its key or hash.
+// CreateTemp implements [sqlmerge.Session]. The table gets an index on its key, or on its hash if it has no key.
 func (s *session) CreateTemp(ctx context.Context, name, definition string) error {
 	if err := s.Exec(ctx, "DROP TABLE IF EXISTS "+name); err != nil {
 		return err

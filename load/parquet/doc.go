@@ -37,16 +37,15 @@ type Options struct {
 	// The lake then has no folders of generations, no links, and no file patterns for readers.
 	Catalog func(context.Context, Files) (Catalog, error)
 
-	// Mode is the file mode of files in Path. Folders get the same mode, and the right to enter for everyone who may
-	// read. If Mode is 0, the umask decides, but others never get the right to write.
+	// Mode is the file mode of files in Path. Folders get the same mode. In addition, everyone who may read files may
+	// enter the folders. If Mode is 0, the umask decides, but others never get the right to write.
 	Mode fs.FileMode
 
 	TempDir string // where keys of large tables are stored during a pass; "": the system's folder for temporary files
-	Writers int    // files of one table that are written at the same time; 0: one per core
+	Writers int    // how many files of one table are written at the same time; 0: one per core
 
-	// PartitionBy names columns by which tables are divided into folders, such as <column>_day=2026-11-20. A table
-	// without these columns is not partitioned. An existing table keeps its partitioning. Readers then use
-	// <table>/**/*.parquet.
+	// PartitionBy names a column. The rows of each table that has this column are divided by its values into folders
+	// such as <column>_day=2026-11-20. An existing table keeps its partitioning. Readers then use <table>/**/*.parquet.
 	PartitionBy partition.Spec
 
 	// The last Keep generations are kept. An older generation is kept for the time KeepFor after it was replaced, so

@@ -94,7 +94,8 @@ func (x *effects) childEdits(ctx context.Context, c *table, old *file) ([]edit, 
 	return out, err
 }
 
-// forChild returns the edit of the child rows of a root row. If the root row is replaced, its child rows are removed.
+// forChild returns the edit of a child row, if e is the edit of its root row. If the root row is replaced, the child
+// row is removed.
 func (e edit) forChild(first int64, i int) edit {
 	out := edit{row: uint32(first) + uint32(i), kind: e.kind, by: -1, at: e.at}
 	if e.kind == replace {

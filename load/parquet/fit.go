@@ -136,15 +136,16 @@ func (x *builder) recount(before []*segment) {
 		if was.root().Rows == s.root().Rows {
 			continue
 		}
-		// A pass remembers the rows that it has seen by the ID of their segment (see [pass]). Nothing need be moved to
-		// the new ID, because the mode changes at the start of a pass, before it has seen any rows.
+		// A pass records which rows of a segment it has seen, under the ID of the segment (see [pass]). There is
+		// nothing to copy to the new ID, because the mode changes at the start of a pass, before the pass has seen any
+		// rows.
 		x.next.Counter++
 		s.ID = x.next.Counter
 	}
 }
 
-// rewrite writes the rows of a file to a new one with the columns of t. If bury is true, it leaves out tombstones. It
-// returns nil if no rows are left.
+// rewrite writes the rows of a file to a new one with the columns of t. If the parameter bury is true, rewrite leaves
+// out tombstones. It returns nil if no rows are left.
 func (x *builder) rewrite(ctx context.Context, old, t *table, f *file, part string, bury bool) (*file, error) {
 	fresh, err := x.file(ctx, t, part, func(w *writer) error {
 		return f.read(ctx, old, nil, func(_ int64, columns []arrow.Array, rows int) error {

@@ -31,7 +31,7 @@ type keyCache struct {
 // [markOf]). A long list may be in the lake's scratch file.
 type keylist struct {
 	rows    int
-	words   []uint64 // nil: they are in scratch
+	words   []uint64 // nil: the words are in the scratch file
 	scratch *scratch
 	at      int64
 }

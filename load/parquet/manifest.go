@@ -278,7 +278,8 @@ func (m *manifest) newSegment(table, part string) *segment {
 	return &segment{ID: m.Counter, Table: table, Part: part, Files: map[string]*file{}}
 }
 
-// clone returns a copy of m. In the copy, tables and segments can be replaced, and tables can be changed.
+// clone returns a copy of m. The caller may replace tables and segments in the copy, and change its tables, without an
+// effect on m.
 func (m *manifest) clone() *manifest {
 	out := *m
 	out.Tables = make([]*table, len(m.Tables))

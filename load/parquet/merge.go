@@ -182,8 +182,8 @@ func (m *merge) countMatch(ctx context.Context, t *table, r *suppliedRow) (chang
 	return !same, nil
 }
 
-// decideDuplicates decides which staged rows of a table without a key are inserted. A row is inserted only if all equal
-// rows of the table are already matched.
+// decideDuplicates decides which staged rows of a table without a key are inserted. A staged row is inserted only if
+// all equal rows of the table are already matched with other staged rows.
 func (m *merge) decideDuplicates(f *family) {
 	for i := range f.supplied.rows {
 		if r := &f.supplied.rows[i]; r.seg == nil {

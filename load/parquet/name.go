@@ -66,7 +66,7 @@ func genNumber(name string) (sequence int64, ok bool) {
 }
 
 // fileName returns a name that no other file has. If names were used again, a reader that has listed the files of one
-// generation could open a file of another generation.
+// generation could open a file of another generation with the same name.
 func fileName(sequence int64) string {
 	return fmt.Sprintf("%08d-%s%s", sequence, randomName(), suffix)
 }

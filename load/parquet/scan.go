@@ -56,7 +56,7 @@ func (t *table) scan(ctx context.Context, files []*file, columns []string, visit
 }
 
 // Path returns where a table's files are:
-//   - in a folder, the folder of the current generation, with links resolved
+//   - in a folder, for most tables, the folder of the current generation, with links resolved
 //   - in a folder, for internal tables and tables that sources share, a file pattern that goes through the links; these
 //     tables have several folders
 //   - in a bucket, the names of the files, one per line

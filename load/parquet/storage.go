@@ -57,8 +57,8 @@ type pendingGeneration interface {
 	assemble(ctx context.Context, m *manifest) error
 	// publish returns an error that wraps state.ErrMoved if another commit came first. // Invariant 13
 	publish(ctx context.Context, m *manifest) error
-	// move commits only a cursor. The parameter m is the manifest with which the transaction began, with the new cursor.
-	// After move, only discard may be called. Like publish, move may return state.ErrMoved.
+	// move commits only a cursor. The parameter m is the manifest with which the transaction began, but with the new
+	// cursor. After move, only discard may be called. Like publish, move may return state.ErrMoved.
 	move(ctx context.Context, m *manifest) error
 	discard() error
 }

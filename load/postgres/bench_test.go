@@ -210,7 +210,7 @@ func BenchmarkLoad(b *testing.B) {
 	if s := os.Getenv("ROWS"); s != "" {
 		n, _ = strconv.Atoi(s)
 	}
-	const each = 50_000 // about the size of a commit of 32 MiB
+	const each = 50_000 // number of rows in a commit of about 32 MiB
 	server := pgtest.Start(b, honest...)
 	c := newContacts()
 	pages, again := c.batches(1, n), c.batches(2, n)
@@ -294,9 +294,10 @@ func definitions(d *DB, t schemas.Table) (out string) {
 	return out
 }
 
-// BenchmarkMerge merges 100,000 rows into ten million. Four fifths of the merged rows are changes, spread over the
-// whole table. The baseline is a plain INSERT … ON CONFLICT of the same rows. The second measurement of a round has a
-// warmer disk cache. So each round swaps the order, and -benchtime must be at least 2x.
+// BenchmarkMerge merges 100,000 rows into ten million. Four fifths of the merged rows change rows that are already in
+// the table. These are spread over the whole table. The baseline is a plain INSERT … ON CONFLICT of the same rows. The
+// second measurement of a round has a warmer disk cache. So each round swaps the order, and -benchtime must be at least
+// 2x.
 func BenchmarkMerge(b *testing.B) {
 	if testing.Short() {
 		b.Skip("ten million rows")

@@ -18,8 +18,8 @@ import (
 )
 
 // carriedPrefix is the prefix of the names of tables with carried keys. Carried keys are the keys of the records that a
-// pass has found unchanged. The rest of the name identifies the stream and the pass. So a process can distinguish its
-// own tables from tables that a killed process has left.
+// pass has found unchanged. The rest of a table's name identifies the stream and the pass. So a process can distinguish
+// its own tables from tables that a killed process has left.
 const carriedPrefix = load.Prefix + "pass_"
 
 func carriedPrefixOf(k state.Key) string {

@@ -117,8 +117,8 @@ func TestRestartMidCopy(t *testing.T) {
 	}
 }
 
-// TestLostCommit repeatedly loses COMMIT requests or their answers. Each transaction is committed exactly once, and
-// reported as committed.
+// TestLostCommit repeatedly loses COMMIT requests or their answers. Each transaction must be committed exactly once,
+// and reported as committed.
 func TestLostCommit(t *testing.T) {
 	server := pgtest.Shared(t)
 	p := newProxy(t, server.Address())

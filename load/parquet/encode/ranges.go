@@ -68,7 +68,7 @@ func compressed(r *pqfile.Reader, column int) (size int64, err error) {
 	return size, nil
 }
 
-// rangeOf returns the range of a column whose row groups have these statistics.
+// rangeOf computes the range of a column from the statistics of its row groups.
 func rangeOf(number int, groups []metadata.TypedStatistics) Range {
 	out := Range{Number: number}
 	var values []metadata.TypedStatistics // statistics of the groups that have values

@@ -9,8 +9,8 @@ import (
 )
 
 // Bucket is a bucket of an object store. Its methods may be called concurrently. They retry transient errors. Each
-// request has a time limit, which depends on the number of bytes. Requests for listings have no time limit. If an
-// object does not exist, the error wraps fs.ErrNotExist.
+// request except those for listings has a time limit, which depends on the number of bytes. If an object does not
+// exist, the error wraps fs.ErrNotExist.
 type Bucket interface {
 	Put(ctx context.Context, key string, body io.ReadSeeker, size int64) error
 

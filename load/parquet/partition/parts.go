@@ -216,7 +216,8 @@ func (b Spec) value(text string, t arrow.DataType) (any, error) {
 	return url.PathUnescape(text)
 }
 
-// parseTime reads a text of a layout that begins with the year. The package time reads only years of four digits.
+// parseTime reads a time whose text begins with the year, in the given layout. The package time reads only years of
+// four digits.
 func parseTime(layout, text string) (time.Time, error) {
 	n := len(text) - len(strings.TrimPrefix(layout, "2006"))
 	if n < 1 {

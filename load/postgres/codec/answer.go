@@ -84,7 +84,7 @@ func decimalType(modifier int32) (arrow.DataType, bool) {
 	return &arrow.Decimal128Type{Precision: precision, Scale: scale}, true
 }
 
-// Formats returns the formats in which to request the columns.
+// Formats returns the wire format, text or binary, in which each column must be requested.
 func (a *Answer) Formats() []int16 { return a.formats }
 
 // Add adds a row of the result.

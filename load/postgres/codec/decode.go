@@ -31,8 +31,8 @@ var errValue = errors.New("invalid value for its type")
 // decode appends one non-null value to a builder.
 type decode func(v []byte) error
 
-// Formats returns the formats in which to request the columns of a result. It requests JSON as text, because the binary
-// form of jsonb is only the same text after a version byte.
+// Formats returns the wire format, text or binary, in which each column of a result must be requested. The format of
+// JSON is text, because the binary form of jsonb is only the same text after a version byte.
 func Formats(columns *arrow.Schema) []int16 {
 	formats := make([]int16, columns.NumFields())
 	for i, f := range columns.Fields() {

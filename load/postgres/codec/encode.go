@@ -179,7 +179,7 @@ const (
 	unfitting  = "the column cannot hold this document: its text is stored as a JSON string"
 )
 
-// canonicalText encodes values as text in a fixed form. It does not encode texts and lists.
+// canonicalText encodes values as text in a fixed form. It does not encode texts or lists.
 func canonicalText(a arrow.Array, from arrow.DataType) (payload, error) {
 	switch a := a.(type) {
 	case *array.Boolean:
