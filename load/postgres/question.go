@@ -250,7 +250,7 @@ func (r *references) add(tree string) {
 			r.relations = append(r.relations, numbers...)
 		case "funcid", "opfuncid", "aggfnoid", "winfnoid", "tsmhandler", "startInRangeFunc", "endInRangeFunc":
 			r.functions = append(r.functions, numbers...)
-		default: // fields with a type's OID; also fields such as jointype, but their small numbers are no such OIDs
+		default: // OIDs of types; fields such as jointype match too, but their small numbers do no harm
 			r.types = append(r.types, numbers...)
 		}
 	}

@@ -172,9 +172,9 @@ func (m *merge) insertUncompared(t *target) (bool, error) {
 	return done, nil
 }
 
-// compareAndWrite compares staged rows with the table, and writes what is new or changed. The argument
-// compared has all staged rows, or only the keys and hashes of some staged rows. In the second case, the other staged
-// rows are known to be unchanged.
+// compareAndWrite compares staged rows with the table, and writes what is new or changed. The argument `compared` has
+// all staged rows, or only the keys and hashes of some staged rows. In the second case, the other staged rows are known
+// to be unchanged.
 func (m *merge) compareAndWrite(t *target, compared *load.Staged) error {
 	again, carried := m.seen.again(t)
 	err := m.sql.Stage(m.sql.ctx, compared, t.Columns, stagedColumns(t), func(from string) error {

@@ -148,7 +148,7 @@ func positionsOf(ctx context.Context, c *catalog, k state.Key) (map[string]posit
 }
 
 // digests finds out for each stream whether its root table is empty, and the digest of its rows. It adds both to the
-// results in the map found. It uses one statement for all streams.
+// results in the map `found`. It uses one statement for all streams.
 func (d *Store) digests(ctx context.Context, r Reader, c *catalog, streams []load.Surveyed, found map[state.Key]surveyed) error {
 	var parts []string
 	for i, s := range streams {

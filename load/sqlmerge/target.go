@@ -30,8 +30,8 @@ func (in *scope) ownTable(t schemas.Table) schemas.Table {
 	return load.ShareTable(t)
 }
 
-// The method until() returns an expression for the end of a row t of a table in mode History: the time in the parameter
-// at, or the start of the row if that is later.
+// The method until() returns an expression for the end of a row t of a table in mode History. The end is the time in
+// the parameter `at`, or the start of the row if the start is later.
 func (in *scope) until(at string) string { return in.Greatest(at, "t."+schemas.ColValidFrom) }
 
 // target is a table of the destination. Its columns fit the staged rows. The methods of a target return SQL. They put

@@ -32,7 +32,7 @@ func (f *fitting) createCurrentView(t *target) error {
 	plan, altered := f.altered[t.Name]
 	switch {
 	case there != nil && !(ours && there.View), f.altered[name].Create, len(name) > schemas.MaxName, load.IsInternal(t.Name):
-		return nil // the name is taken, or the table gets no view
+		return nil // another object has the name of the view, or the table gets no view
 	case !f.needsCurrentView(t):
 		if there == nil || !plan.ChangesMode() {
 			return nil

@@ -116,7 +116,7 @@ func (o Options) open(ctx context.Context) (*database, string, error) {
 	return d, schema, err
 }
 
-// setLocal returns a statement that makes settings until the end of the transaction.
+// setLocal returns a statement that applies settings until the end of the transaction.
 func setLocal(settings [][2]string) string {
 	calls := make([]string, len(settings))
 	for i, set := range settings {
