@@ -268,8 +268,8 @@ func baseline(b *testing.B, path string, n int) {
 	})
 }
 
-// BenchmarkMerge merges 100,000 rows into ten million. Four fifths of the merged rows change rows that are already in
-// the table. These are spread over the whole table. The baseline is INSERT … ON CONFLICT with an index.
+// BenchmarkMerge merges 100,000 rows into ten million. Four fifths of the 100,000 rows change existing rows, which are
+// spread over the whole table. The baseline is INSERT … ON CONFLICT with an index.
 func BenchmarkMerge(b *testing.B) {
 	if testing.Short() {
 		b.Skip("ten million rows")

@@ -4,9 +4,9 @@
 // at other times. Rows arrive as Arrow batches, which the engine reads without copying. A commit is one transaction
 // with the rows and the cursor. Package sqlmerge does the merge. [DB.Publish] makes a copy of the file for readers.
 //
-// The tables have neither primary keys nor indexes, for these reasons. In a table with a primary key or an index, list
-// columns fail, deletes followed by inserts fail, and the replay of the log fails. An index must also fit in memory.
-// The merge itself ensures that keys are unique.
+// The tables have neither primary keys nor indexes. Three things fail in a table with a primary key or an index: list
+// columns, inserts after deletes, and the replay of the log. An index must also fit in memory. The merge itself ensures
+// that keys are unique.
 //
 // The package needs cgo and the build tag duckdb_arrow. Without them, [Open] returns [ErrNotBuilt].
 package duckdb

@@ -60,7 +60,8 @@ func readEachCommit(t *testing.T, o Options, read engine) {
 	}
 }
 
-// canonical returns the row with values in the text form of package loadtest. Engines write 1.5 also as 1.50 or 15E-1.
+// canonical returns the row with values in the text form of package loadtest. Some engines write the number 1.5 as 1.50
+// or as 15E-1.
 func canonical(t *testing.T, table schemas.Table, r loadtest.Row) loadtest.Row {
 	t.Helper()
 	b := loadtest.Batch(t, table, r)

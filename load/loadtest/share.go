@@ -100,7 +100,7 @@ func (x *echoed) Write(ctx context.Context, t schemas.Table, b arrow.RecordBatch
 	return nil
 }
 
-// Commit commits, then commits the same rows for the other source.
+// Commit commits the transaction. Then it commits the same rows for the other source.
 func (x *echoed) Commit(ctx context.Context, next state.Cursor) error {
 	if err := x.Tx.Commit(ctx, next); err != nil {
 		return err

@@ -142,9 +142,9 @@ func (h *batchIndex) outside(f *file) bool {
 	return false
 }
 
-// match finds, for each staged row, the row of the table with the same key. It stops when all staged rows are
-// matched. A pass usually reads records in the same order as the previous pass. So match begins with the segment in
-// which rows were last found. In mode append with a key, it begins with the newest segment. Invariant 6
+// match finds, for each staged row, the row of the table with the same key. It stops when all staged rows are matched.
+// A pass usually reads records in the same order as the previous pass. So match begins with the segment in which it has
+// found the latest rows. In mode append with a key, it begins with the newest segment. Invariant 6
 func (m *merge) match(ctx context.Context, t *table, h *batchIndex) error {
 	segs := m.next.segmentsOf(t.Name)
 	buf := make([]uint64, chunkRows*wordsRow)

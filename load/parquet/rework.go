@@ -152,7 +152,8 @@ func (p *patch) apply(ctx context.Context, first int64, columns []arrow.Array, r
 }
 
 // order says where each row of an edited batch comes from. The field rows has an index for each of these rows. An index
-// below n is a row of the old batch. An index from n on is a staged row; the staged rows are grouped by their batch.
+// that is less than the field n means a row of the old batch. Any other index means a staged row; the staged rows are
+// grouped by their batch.
 type order struct {
 	n       int
 	rows    []int32

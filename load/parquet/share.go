@@ -131,7 +131,7 @@ func (l *Lake) tablesOf(ctx context.Context, source, name string) ([]schemas.Tab
 				out = append(out, one)
 				continue
 			}
-			if p, err := load.Fit(out[i], one); err == nil { // if one table cannot have the columns of both, the columns of the table found first are returned
+			if p, err := load.Fit(out[i], one); err == nil { // if no table can have the columns of both, Tables returns the table that was found first
 				out[i] = p.Table
 			}
 		}

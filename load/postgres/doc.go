@@ -46,8 +46,8 @@ type Options struct {
 	// Wait is how long to retry if the server does not answer, or if another session blocks a table or row; default
 	// 1 min.
 	Wait time.Duration
-	// IdleTimeout limits how long a transaction may make no progress; default 15 s. After that, the server ends the
-	// transaction. If the server does not do so, another process that waits for a lock of the transaction ends the
+	// IdleTimeout limits the time in which a transaction makes no progress; default 15 s. After that, the server ends
+	// the transaction. If the server does not do so, another process that waits for a lock of the transaction ends the
 	// transaction.
 	IdleTimeout time.Duration
 

@@ -35,7 +35,7 @@ func driver(server *pgtest.Server, url string, o Options) loadtest.Driver {
 	return loadtest.Driver{
 		Open: func(t testing.TB, step func(string) error) load.Destination {
 			schema, ok := named.Load(t)
-			if !ok { // the next tests do not see these tables, but many tables slow down the catalog
+			if !ok { // drop each schema at the end of its test: the next tests do not see its tables, but many tables slow down the catalog
 				t.Cleanup(func() { server.Exec("DROP SCHEMA IF EXISTS " + ident(schema.(string)) + " CASCADE") })
 				schema = fmt.Sprintf(`it's "%s" %d`, o.JSON, count.Add(1))
 				named.Store(t, schema)

@@ -31,7 +31,7 @@ func appendNumeric(b []byte, v decimal128.Num, scale int32) []byte {
 	if v.Sign() < 0 {
 		sign, v = signNegative, v.Negate()
 	}
-	// The room at both ends is for incomplete groups.
+	// The four digits at each end fill up incomplete groups.
 	var digits [4 + digits128 + 4]byte
 	end := 4 + digits128
 	for i, q := end-1, (quotient{uint64(v.HighBits()), v.LowBits()}); q != (quotient{}) && i >= 4; {
