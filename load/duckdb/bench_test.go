@@ -142,7 +142,7 @@ func (c *contacts) pages(run string, n int) []arrow.RecordBatch {
 	return out
 }
 
-// loadRows loads pages in one pass. Each of its commits loads as many rows as the parameter each says.
+// loadRows loads pages in one pass. The parameter `each` is the number of rows in each commit.
 func loadRows(tb testing.TB, d *DB, c *contacts, run string, from state.Cursor, pages []arrow.RecordBatch, each int) (state.Cursor, load.Outcome) {
 	n := len(pages) * batchRows
 	var total load.Outcome

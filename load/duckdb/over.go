@@ -22,8 +22,8 @@ type ParquetViews struct{ engine *engine }
 
 var _ load.Querier = (*ParquetViews)(nil)
 
-// OpenParquet opens an engine that can read the given files only. The parameter files maps the name of a view to the
-// paths of the files whose rows the view shows. The parameter views maps the name of a view to its SELECT. The caller
+// OpenParquet opens an engine that can read the given files only. The parameter `files` maps the name of a view to the
+// paths of the files whose rows the view shows. The parameter `views` maps the name of a view to its SELECT. The caller
 // closes the engine.
 func OpenParquet(ctx context.Context, files map[string][]string, views map[string]string) (v *ParquetViews, err error) {
 	v = &ParquetViews{engine: &engine{}}
@@ -52,8 +52,8 @@ func OpenParquet(ctx context.Context, files map[string][]string, views map[strin
 // overMemoryLimit is higher than the limit for commits, because queries here read whole tables.
 const overMemoryLimit = "1GB"
 
-// fileColumn is a column with the path of the file that holds a row. A view finds the source of a row in this path. The
-// view itself does not show the column.
+// fileColumn is a column with the path of the file that contains the row. A view finds the source of a row in this
+// path. The view itself does not show the column.
 const fileColumn = load.Prefix + "file"
 
 // overSQL returns the statements that create the views and block access to all other files.

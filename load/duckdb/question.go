@@ -90,8 +90,8 @@ func (s *session) macros(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// forbiddenCall returns the first function in a statement's tree that a query may not call: a function in forbidden, or
-// a table function that is not in tableFunctions. It returns "" if there is none.
+// forbiddenCall returns the first function in a statement's tree that a query may not call: a function in the list
+// `forbidden`, or a table function that is not in the list `tableFunctions`. It returns "" if there is none.
 func forbiddenCall(node any, tableFunctions []string) string {
 	switch n := node.(type) {
 	case []any:

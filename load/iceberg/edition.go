@@ -145,7 +145,7 @@ func (e *edition) evolve() error {
 	return nil
 }
 
-// keepComments returns the schema want with the column comments that users have written. // Invariant 16
+// keepComments returns the schema `want` with the column comments that users have written. // Invariant 16
 func (e *edition) keepComments(want *iceberg.Schema) *iceberg.Schema {
 	fields := want.Fields()
 	for i, f := range fields {

@@ -118,7 +118,7 @@ func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 }
 
 // carry returns the manifests that stay unchanged. The other manifests are written again: carry adds their entries to
-// the parameter anew, except the entries of removed files. If a removed file is in no manifest, carry returns a
+// the parameter `anew`, except the entries of removed files. If a removed file is in no manifest, carry returns a
 // [load.ForeignChange].
 func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew newEntries) (kept []iceberg.ManifestFile, err error) {
 	gone, losing := map[string]bool{}, map[string]bool{}

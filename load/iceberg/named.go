@@ -126,7 +126,7 @@ func (c *catalog) named(ctx context.Context, at string, meta table.Metadata) (ou
 	return out, nil
 }
 
-// addFiles calls add() with the location of each manifest of a snapshot. If the parameter data is true, it also calls
+// addFiles calls add() with the location of each manifest of a snapshot. If the parameter `data` is true, it also calls
 // add() with the location of each data file.
 func (c *catalog) addFiles(ctx context.Context, s table.Snapshot, data bool, add func(location string)) error {
 	list, err := c.list(ctx, s)

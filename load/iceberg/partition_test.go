@@ -19,7 +19,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// putAll commits one pass over the records of the table things.
+// putAll commits one pass over the records of the table `things`.
 func putAll(t *testing.T, l *parquet.Lake, from state.Cursor, n int, columns []arrow.Field, rows ...loadtest.Row) (state.Cursor, error) {
 	t.Helper()
 	things := schemas.Table{Name: "things", Key: []string{"id"}, Columns: arrow.NewSchema(append(columns, own...), nil)}
@@ -116,7 +116,7 @@ func TestPartitionTransforms(t *testing.T) {
 	require.Equal(t, plans, got)
 }
 
-// byID returns the name of each record, by ID.
+// byID returns a map from the IDs of the records to their names.
 func byID(rows []loadtest.Row) map[string]string {
 	out := map[string]string{}
 	for _, r := range rows {
@@ -125,7 +125,7 @@ func byID(rows []loadtest.Row) map[string]string {
 	return out
 }
 
-// planned returns how many files of the table things a scan with a filter reads.
+// planned returns the number of files in the table `things` that a scan with the given filter reads.
 func planned(t *testing.T, o Options, filter iceberg.BooleanExpression) int {
 	t.Helper()
 	all, err := metadata(t, o, "things").Scan(table.WithRowFilter(filter)).PlanFiles(t.Context())
@@ -133,8 +133,8 @@ func planned(t *testing.T, o Options, filter iceberg.BooleanExpression) int {
 	return len(all)
 }
 
-// If a column does not fit the partitioning, the destination returns an error before the first write. Later changes of
-// the column end the partitioning.
+// If a column does not fit the partitioning, the destination returns an error before the first write. If the type of
+// the column changes later, the partitioning ends.
 func TestPartitionMisfit(t *testing.T) {
 	o := warehouse(t)
 	o.PartitionBy = partition.Spec{Column: "name", Transform: partition.Month}

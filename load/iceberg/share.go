@@ -88,8 +88,8 @@ func combined(spec parquet.Commit) []parquet.TableFiles {
 	return out
 }
 
-// mergeColumns returns the columns of the table after a commit: the columns of the schema live, which are the present
-// ones, and then the new columns of the commit. Field IDs are made from a column's name and type. If a column has one
+// mergeColumns returns the columns of the table after a commit: the present columns, which are those of the schema
+// `live`, and then the new columns of the commit. Field IDs are made from a column's name and type. If a column has one
 // ID in the commit and another ID in the table, the types differ, and some files must be rewritten. Then mergeColumns
 // returns a [parquet.Disagreement], or uses the column of the commit if t.Reset is set. It also returns an error if two
 // columns have the same field ID.
@@ -189,9 +189,9 @@ func latticeOf(t iceberg.Type) (arrow.DataType, error) {
 	return nil, fmt.Errorf("penstock does not write the type %s", t)
 }
 
-// expected() returns the types with which the caller compares the columns of the schema previous. For most columns,
-// this is the type in the schema live. But if another source has added digits to a decimal, it is the type in the
-// schema previous, so that the column counts as unchanged.
+// expected() returns the types with which the caller compares the columns of the schema `previous`. For most columns,
+// this is the type in the schema `live`. But if another source has added digits to a decimal, it is the type in the
+// schema `previous`, so that the column counts as unchanged.
 func expected(previous, live *iceberg.Schema) map[string]string {
 	out := map[string]string{}
 	for _, f := range previous.Fields() {

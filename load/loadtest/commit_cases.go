@@ -358,8 +358,8 @@ func stepsOf(t *testing.T, d Driver) (steps []string) {
 }
 
 // everyStep commits once for each step, and calls fail() at that step. The commit must have either all of its effects
-// or none. If the parameter every is a number n above 1, some steps are left out to save time: only each n-th step and
-// the first step with each name fail.
+// or none. If the parameter `every` is a number n above 1, some steps are left out to save time: only each n-th step
+// and the first step with each name fail.
 func everyStep(t *testing.T, d Driver, every int, fail func(cancel func()) error) {
 	steps := stepsOf(t, d)
 	require.NotEmpty(t, steps, "the destination has no named steps")

@@ -33,8 +33,8 @@ func root(name string, key []string, columns ...arrow.Field) schemas.Table {
 	return schemas.Table{Name: name, Key: key, Columns: arrow.NewSchema(append(columns, bookkeeping()...), nil)}
 }
 
-// hanging returns a child table. The parameter key is the type of the root table's key. If the parent table is itself a
-// child table, the parameter deep is true. The returned table then also has a column with the key of the root row.
+// hanging returns a child table. The parameter `key` is the type of the root table's key. If the parent table is itself
+// a child table, the parameter `deep` is true. The returned table then also has a column with the key of the root row.
 func hanging(name string, key arrow.DataType, deep bool, columns ...arrow.Field) schemas.Table {
 	parent := key
 	if deep {
@@ -68,8 +68,8 @@ func with(run string, ordinal int, hash string, cells Row) Row {
 	return r
 }
 
-// clockOf returns a clock that always shows the same time. This time is the start of the run minus the parameter delay,
-// which is in minutes.
+// clockOf returns a clock that always shows the same time. This time is the start of the run minus the parameter
+// `delay`, which is in minutes.
 func clockOf(run string, delay int) func() time.Time {
 	return func() time.Time { return morning.Add(time.Duration(number(run)-delay) * time.Minute) }
 }

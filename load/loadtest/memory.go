@@ -285,7 +285,7 @@ func (s *store) acquire(ctx context.Context) error {
 	}
 }
 
-// later returns the time of a commit. The result is the parameter now. If that time is not after the last change, the
+// later returns the time of a commit. The result is the parameter `now`. If that time is not after the last change, the
 // result is a later time. The caller holds s.mu.
 func (s *store) later(now time.Time) time.Time {
 	return load.CommitTime(now, s.stamp)

@@ -106,8 +106,8 @@ func (m *merge) follow(t *table, i int, h stagedRow) {
 	}
 }
 
-// insert adds a row. In History, the row is valid from the time in the parameter start. If the parameter is "", the row
-// is valid from its synced_at.
+// insert adds a row. In History, the row is valid from the time in the parameter `start`. If `start` is "", the row is
+// valid from its synced_at.
 func (m *merge) insert(t *table, h stagedRow, start string) {
 	m.markWritten(t, h, start)
 	t.add(h.row)

@@ -84,7 +84,7 @@ func (m *Memory) surveyOwn(_ context.Context, k state.Key, o load.SurveyedOwn) e
 }
 
 // digest computes the digest of a table's current rows, and reads the requested columns. It stores both in the
-// parameter found. The caller holds m.mu.
+// parameter `found`. The caller holds m.mu.
 func (m *Memory) digest(found *load.StreamSurvey, s load.Surveyed) error {
 	t := m.tables[s.Table]
 	if t == nil || t.Mode == schemas.Append || !load.Digestible(t.Table) {

@@ -145,9 +145,9 @@ func testSurveyOwn(t *testing.T, d Driver) {
 	require.NoError(t, load.CommitRows(t.Context(), b.dest, b.key, b.cursor, "next", b.pass, load.Runs))
 }
 
-// twoStreams commits one row for each of two streams. The first stream is orders, and it fills the table people. The
-// second stream fills the table others. twoStreams returns the key of the second stream, and then the cursors of the
-// first and of the second stream.
+// twoStreams commits one row for each of two streams. The first stream has the key `orders`, and fills the table
+// `people`. The second stream fills the table `others`. twoStreams returns the key of the second stream, and then the
+// cursors of the first and of the second stream.
 func twoStreams(t *testing.T, d Driver) (b *fixture, other state.Key, first, second state.Cursor) {
 	t.Helper()
 	b = newFixture(t, d)

@@ -54,7 +54,7 @@ func (s *session) Alter(ctx context.Context, a sqlmerge.Alteration) error {
 	return s.alter(ctx, a.Plan, live)
 }
 
-// create creates a table. The parameter left is the existing table of the same name, or nil. An earlier transaction
+// create creates a table. The parameter `left` is the existing table of the same name, or nil. An earlier transaction
 // that did not commit may have created this table. If the table has no rows, create drops it first; otherwise create
 // returns an error.
 func (s *session) create(ctx context.Context, t schemas.Table, left *sqlmerge.Object) error {
@@ -147,8 +147,8 @@ func (s *session) alter(ctx context.Context, p load.Plan, live *sqlmerge.Object)
 
 // convert gives the values of a widened column the form in which values of the new type are stored. MySQL has already
 // converted the values to text. The statement that convert runs is part of the transaction. If a transaction that did
-// not commit has widened the column before, the parameter again is true. In this case, the stored numbers may have more
-// decimal places than the old type allows.
+// not commit has widened the column before, the parameter `again` is true. In this case, the stored numbers may have
+// more decimal places than the old type allows.
 func (s *session) convert(ctx context.Context, table string, w load.Widening, again bool) error {
 	to, column := schemas.TypeOf(w.Column), sqlmerge.Ident(w.Column.Name)
 	if l, ok := to.(*arrow.ListType); ok && w.From.ID() == arrow.LIST {

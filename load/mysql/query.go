@@ -18,8 +18,8 @@ import (
 var ErrNotReadOnly = errors.New("only a single SELECT, WITH, VALUES, TABLE, SHOW, DESCRIBE or EXPLAIN is allowed, and it must not contain INTO")
 
 var (
-	// readOnly matches the start of a statement that Query may run. Before the match, everything that the expression
-	// noise matches is removed from the statement.
+	// readOnly matches the start of a statement that Query may run. Before that, all matches of the expression `noise`
+	// are removed from the statement.
 	readOnly = regexp.MustCompile(`(?i)^\s*(?:SELECT|WITH|VALUES|TABLE|SHOW|DESC|DESCRIBE|EXPLAIN)\b`)
 	// into matches the keyword INTO, with which a SELECT can write files and variables.
 	into = regexp.MustCompile(`(?i)\bINTO\b`)
@@ -43,7 +43,7 @@ func (b *backend) query(ctx context.Context, query string, visit func(arrow.Reco
 	if !readOnly.MatchString(bare) || strings.Contains(bare, ";") || into.MatchString(bare) || executable.MatchString(query) {
 		return ErrNotReadOnly
 	}
-	pool, err := connect(b.config, map[string]string{"time_zone": "'+00:00'", "sql_mode": "'STRICT_ALL_TABLES'"}) // in this mode a backslash begins an escape, as the expression noise expects
+	pool, err := connect(b.config, map[string]string{"time_zone": "'+00:00'", "sql_mode": "'STRICT_ALL_TABLES'"}) // in this mode a backslash begins an escape, as the expression `noise` expects
 	if err != nil {
 		return err
 	}

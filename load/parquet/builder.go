@@ -82,7 +82,7 @@ func (x *builder) create(t *table, part string) (*writer, error) {
 	return newWriter(t, &file{Name: name, store: x.folder.store}, out, &x.lake.pool), nil
 }
 
-// file writes a file of a table. The function fill adds the rows.
+// file writes a file of a table. The function `fill` adds the rows.
 func (x *builder) file(ctx context.Context, t *table, part string, fill func(*writer) error) (*file, error) {
 	w, err := x.create(t, part)
 	if err != nil {

@@ -304,8 +304,8 @@ func (s *tableStore) change(base, m *manifest, t *table, restored string) TableF
 	return out
 }
 
-// addDropped adds to the commit c what it needs to drop the tables of generation base that generation m no longer has.
-// If sources share such a table, the commit does not drop it, but removes the rows of this source.
+// addDropped completes the commit c, so that it drops the tables that the generation `base` has and the generation m no
+// longer has. If sources share such a table, the commit does not drop it, but removes the rows of this source.
 func (s *tableStore) addDropped(c *Commit, base, m *manifest) {
 	if base == nil {
 		return

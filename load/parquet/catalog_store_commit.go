@@ -76,8 +76,8 @@ func (d *tableGeneration) others() []string {
 }
 
 // commitAfter stores the manifest m and returns a commit for it. If m does not follow the stream's last commit, because
-// another commit came first, commitAfter returns [state.ErrMoved]. To prevent that, the function moved may change m so
-// that m follows the other commit. commitAfter calls this function before it stores m, if the function is not nil.
+// another commit came first, commitAfter returns [state.ErrMoved]. To prevent that, the function `moved` may change m
+// so that m follows the other commit. commitAfter calls this function before it stores m, if the function is not nil.
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
 	m.store, m.dir = d.tables, d.store.key
 	if d.parentID == nil {
@@ -100,7 +100,7 @@ func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved fu
 	return d.tables.commitOf(base, m, d.restored), nil
 }
 
-// rebase makes m follow the generation base instead of m's parent. It does so only if other sources have made all
+// rebase makes m follow the generation `base` instead of m's parent. It does so only if other sources have made all
 // commits in between, because they had to widen columns in the files of this source. Such commits keep the rows, and
 // [tx.agree] widens the columns of m in the same way. Otherwise rebase changes nothing and returns false.
 //

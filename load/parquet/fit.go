@@ -144,7 +144,7 @@ func (x *builder) recount(before []*segment) {
 	}
 }
 
-// rewrite writes the rows of a file to a new one with the columns of t. If the parameter bury is true, rewrite leaves
+// rewrite writes the rows of a file to a new one with the columns of t. If the parameter `bury` is true, rewrite leaves
 // out tombstones. It returns nil if no rows are left.
 func (x *builder) rewrite(ctx context.Context, old, t *table, f *file, part string, bury bool) (*file, error) {
 	fresh, err := x.file(ctx, t, part, func(w *writer) error {

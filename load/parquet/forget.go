@@ -26,9 +26,9 @@ func (x *builder) forget(ctx context.Context, t *table, column string) error {
 	})
 }
 
-// forgetIn clears the hashes of the records whose marks (see [markOf]) are in the parameter marks. If this parameter is
-// nil, it clears the hashes of all records. In a table without a key, child rows are found by the hash, so their hashes
-// are cleared too.
+// forgetIn clears the hashes of the records whose marks (see [markOf]) are in the parameter `marks`. If this parameter
+// is nil, it clears the hashes of all records. In a table without a key, child rows are found by the hash, so their
+// hashes are cleared too.
 func (x *builder) forgetIn(ctx context.Context, root *table, s *segment, marks map[uint64]bool) (*segment, error) {
 	tables := []*table{root}
 	if len(root.Key) == 0 {

@@ -37,7 +37,7 @@ func (t *table) parts(columns []arrow.Array) []string {
 	return t.Partition.Parts(columns[t.column(t.Partition.Column)])
 }
 
-// keepsParts reports whether all rows of the table old stay in their partitions when its columns get the types that
+// keepsParts reports whether all rows of the table `old` stay in their partitions when its columns get the types that
 // they have in t.
 func (t *table) keepsParts(old *table) bool {
 	name := t.Partition.Column

@@ -126,8 +126,8 @@ func (p *passTables) noteStale(tables []string) {
 
 // findLeftovers finds the tables of carried keys that killed processes have left for the stream. It runs after a commit
 // to the stream. After that commit, no other process can commit an earlier pass. So the tables of earlier passes are
-// not needed any more. If the parameter always is false, findLeftovers looks only at streams that noteStale has found,
-// and only once at each stream. Invariant 13
+// not needed any more. If the parameter `always` is false, findLeftovers looks only at streams that noteStale has
+// found, and only once at each stream. Invariant 13
 func (p *passTables) findLeftovers(ctx context.Context, s *session, k state.Key, always bool) {
 	prefix := carriedPrefixOf(k)
 	p.mu.Lock()

@@ -43,8 +43,8 @@ func (l slowList) rows(run int, ids ...int) (all []loadtest.Row) {
 	return all
 }
 
-// commit makes one transaction with the given records, in the pass of the given run. If the parameter last is true, the
-// transaction ends the pass: the rows that no transaction of the pass has read are marked as deleted.
+// commit makes one transaction with the given records, in the pass of the given run. If the parameter `last` is true,
+// the transaction ends the pass: the rows that no transaction of the pass has read are marked as deleted.
 func (l slowList) commit(t testing.TB, d *DB, run int, last bool, ids ...int) (load.Outcome, error) {
 	t.Helper()
 	from, err := d.Cursor(t.Context(), l.key)
