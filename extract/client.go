@@ -41,7 +41,7 @@ type Config struct {
 
 	Parallel int    // limit of the parallel requests of one stream; default: as many as it takes to use the rate limit
 	MaxBytes int64  // size of the bodies requested in advance, all streams together; default 64 MiB
-	MaxPages int    // pages of one list; default 100,000
+	MaxPages int    // pages of one list; default 10 million
 	Dir      string // folder for the parameters of child streams; default: the system's temporary folder
 
 	// Now is the clock that decides when a stream needs a whole pass. All processes that share a cursor must use the
@@ -88,7 +88,7 @@ func New(cfg Config) (*Client, error) {
 		c.maxBytes = 64 << 20
 	}
 	if c.maxPages <= 0 {
-		c.maxPages = 100_000
+		c.maxPages = 10_000_000
 	}
 	if c.cfg.Now == nil {
 		c.cfg.Now = time.Now

@@ -24,7 +24,7 @@ func postgresKind(scheme string, servers *postgres.Servers) open.Kind {
 		Scheme: scheme, Open: p.open, Check: p.check, Warn: p.warn, Close: servers.Close,
 		// Rows are streamed and a commit costs little, so commits are small. The budget is so large that the
 		// server never waits for rows.
-		Memory:  open.MemoryPlan{Heap: 38 << 20, List: 5 << 20, Ahead: 16 << 20, Budget: 16 << 20, Group: 4 << 20},
+		Memory:  open.MemoryPlan{Heap: 56 << 20, List: 5 << 20, Ahead: 16 << 20, Budget: 16 << 20, Group: 4 << 20},
 		Columns: postgres.Columns,
 		Locate: func(_ context.Context, d config.Destination, _ load.Destination, table string) (string, error) {
 			return render.SQLName(cmp.Or(d.Schema, "public")) + "." + render.SQLName(table), nil

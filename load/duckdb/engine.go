@@ -24,6 +24,7 @@ type engine struct {
 	reader    sync.Mutex // locked while the session for reads is in use
 	stage     *session   // creates views of the rows that a transaction loads
 	stages    int        // how many times rows were staged; the number is part of the name of the next stage
+	thread    thread     // runs the statements of the session write
 	temp      string
 	broken    bool // a fatal error has invalidated the engine
 
@@ -49,6 +50,8 @@ func newEngine(ctx context.Context, o Options) (e *engine, err error) {
 			return e, err
 		}
 	}
+	e.thread = newThread()
+	e.write.thread = e.thread
 	for _, q := range settings(o, e.temp) {
 		if err = e.write.Exec(ctx, q); err != nil {
 			return e, err
@@ -126,6 +129,9 @@ func (e *engine) close() error {
 		if s != nil {
 			errs = append(errs, s.conn.Close())
 		}
+	}
+	if e.thread != nil {
+		close(e.thread)
 	}
 	if e.connector != nil {
 		errs = append(errs, e.connector.Close())

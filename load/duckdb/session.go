@@ -23,6 +23,7 @@ type session struct {
 	conn   *duckdb.Conn
 	arrow  *duckdb.Arrow
 	engine *engine
+	thread thread // runs the statements; nil: the caller's thread
 }
 
 // Exec implements [sqlmerge.Session].
@@ -33,7 +34,9 @@ func (s *session) Exec(ctx context.Context, query string) error {
 
 // Affect implements [sqlmerge.Session].
 func (s *session) Affect(ctx context.Context, query string) (int64, error) {
-	r, err := s.conn.ExecContext(ctx, query, nil)
+	var r driver.Result
+	var err error
+	s.thread.run(func() { r, err = s.conn.ExecContext(ctx, query, nil) })
 	if err != nil {
 		return 0, s.classify(err)
 	}
@@ -42,7 +45,8 @@ func (s *session) Affect(ctx context.Context, query string) (int64, error) {
 
 // Query implements [sqlmerge.Reader].
 func (s *session) Query(ctx context.Context, query string, row func([]driver.Value) error) (err error) {
-	rows, err := s.conn.QueryContext(ctx, query, nil)
+	var rows driver.Rows
+	s.thread.run(func() { rows, err = s.conn.QueryContext(ctx, query, nil) })
 	if err != nil {
 		return s.classify(err)
 	}
