@@ -130,8 +130,9 @@ func (x *delta) stale(e *entity, record []byte) bool {
 	return len(unlike) > 0
 }
 
-// confirmGone keeps in x.gone only records that two witnesses report as gone. The first witness is the source, which
-// does not find the record. The second is the event, or another record that the source still finds. // Invariant 12
+// confirmGone removes records from x.gone if only one witness reports their deletion. One witness is the answer of the
+// source, which does not find the record. A second witness is an event that reports the deletion. If the source still
+// finds another record, its answers are trusted, and no event is needed. // Invariant 12
 func (x *delta) confirmGone(ctx context.Context) error {
 	doubtful := slices.ContainsFunc(x.gone, func(e *entity) bool { return !e.gone })
 	if !doubtful || len(x.records) > 0 {

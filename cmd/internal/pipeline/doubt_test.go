@@ -284,8 +284,9 @@ func TestRowsThatTheFilterTakesAwayHaveAnotherReason(t *testing.T) {
 	require.Empty(t, rep.Streams[0].Notices, "the filter has not changed")
 }
 
-// The source refuses all pages after a full page, so two readings return the same records. Rows that are missing from
-// both readings are kept until a person confirms their deletion.
+// The source answers with an error instead of a page. The page before is full, so the error may hide further records.
+// A second reading ends at the same page. Rows that are missing from both readings are kept until a person confirms
+// their deletion.
 func TestRowsAfterRefusedPagesAreKept(t *testing.T) {
 	for name, tt := range map[string]struct {
 		last   int
