@@ -253,7 +253,7 @@ func takes(k key) (all []string) {
 func tablesPage(t *testing.T) string {
 	t.Helper()
 	b := &strings.Builder{}
-	b.WriteString("# Tables\n\nIn each destination penstock has some tables of its own. It also adds some columns to the tables of the streams. The names of these tables and columns begin with `_penstock_`.\n\n## Columns in the tables of streams\n\n")
+	b.WriteString("# Tables\n\nIn each destination penstock has some tables of its own. It also adds some columns to the tables of the streams. The names of these tables and columns begin with `_penstock_`. In Iceberg the tables are in a [namespace of their own](../destinations/iceberg.md#namespaces-and-names).\n\n## Columns in the tables of streams\n\n")
 	var rows [][]string
 	for _, column := range []string{
 		schemas.ColSyncedAt, schemas.ColRun, schemas.ColHash, schemas.ColDeletedAt, schemas.ColVia, schemas.ColParent, schemas.ColIndex,

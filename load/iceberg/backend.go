@@ -5,14 +5,49 @@ package iceberg
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/apache/iceberg-go/table"
+
+	"github.com/penstock-data/penstock/load"
 )
 
-// backend keeps the tables of one namespace. There are two kinds: the database of a JDBC catalog ([pointers]), and a
+// namespaces has the names of the two namespaces of a destination. The tables of the user's streams are in one, and
+// penstock's internal tables in the other. So a table of the user cannot have the name of an internal table.
+type namespaces struct{ tables, internal string }
+
+// internalSuffix ends the name of the namespace with the internal tables.
+const internalSuffix = "_penstock"
+
+// of returns the namespace of a table.
+func (n namespaces) of(table string) string {
+	if load.IsInternal(table) {
+		return n.internal
+	}
+	return n.tables
+}
+
+// headPrefix starts the names of all head tables.
+var headPrefix = load.State.Name + "__"
+
+// checkLayout is called before the namespace of the internal tables is created. It returns an error if the internal
+// tables are already among the user's tables. Penstock would not find the cursors in them, and so would load all rows
+// again.
+func (n namespaces) checkLayout(names []string) error {
+	for _, name := range names {
+		if strings.HasPrefix(name, headPrefix) {
+			return fmt.Errorf("namespace %s has the table %s, which belongs in the namespace %s: another version of penstock has made it"+
+				"\nhint: load into an empty folder, with another namespace (schema)", n.tables, name, n.internal)
+		}
+	}
+	return nil
+}
+
+// backend keeps the tables of two [namespaces]. There are two kinds: the database of a JDBC catalog ([pointers]), and a
 // REST catalog ([restCatalog]).
 type backend interface {
-	// names returns the names of all tables.
+	// names returns the names of all internal tables.
 	names(ctx context.Context) ([]string, error)
 
 	// locate returns the location of each table's metadata, by table name. Every change of a table gives its metadata a

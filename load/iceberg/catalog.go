@@ -21,7 +21,7 @@ import (
 )
 
 // Properties in the summary of a snapshot, besides those of [parquet.Commit].Properties. The head table of a stream is
-// the table _penstock_state__<stream>. Every commit changes it.
+// the table with its cursor: see [parquet.HeadTable]. Every commit changes it.
 const (
 	propPrefix     = "penstock."
 	propStream     = propPrefix + "stream" // also a property of the table
@@ -40,6 +40,7 @@ type catalog struct {
 
 	mu          sync.Mutex
 	seen        map[string]known         // metadata by table name, as last read or written
+	streams     map[string]string        // stream of each head table, by table name
 	claims      map[string]time.Time     // when this process first saw each claim of another process; a claim reserves a stream for one commit: see [commit.claim]
 	commitLocks map[string]chan struct{} // by stream; a commit holds the lock while it is in progress in this process
 }
@@ -57,13 +58,55 @@ func (c *catalog) Close() error { return c.backend.Close() }
 // Streams implements [parquet.Catalog].
 func (c *catalog) Streams(ctx context.Context) ([]string, error) {
 	all, err := c.backend.names(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var out []string
 	for _, name := range all {
-		if stream, ok := strings.CutPrefix(name, parquet.HeadTable("")); ok {
+		if !strings.HasPrefix(name, headPrefix) {
+			continue
+		}
+		stream, err := c.streamOf(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if stream != "" {
 			out = append(out, stream)
 		}
 	}
-	return out, err
+	return out, nil
+}
+
+// streamOf returns the stream of a head table, or "" if the table no longer exists. The name of the table cannot be
+// converted back to the name of the stream, so streamOf reads it from the table's properties. It does this only once
+// per table.
+func (c *catalog) streamOf(ctx context.Context, name string) (string, error) {
+	c.mu.Lock()
+	stream := c.streams[name]
+	c.mu.Unlock()
+	if stream != "" {
+		return stream, nil
+	}
+	err := c.reread(ctx, name, func(at string) error {
+		if at == "" {
+			return nil
+		}
+		meta, err := c.load(ctx, name, at)
+		if err != nil {
+			return err
+		}
+		if stream = meta.Properties()[propStream]; stream == "" {
+			return &load.ForeignChange{Table: name, Diff: []string{"it has no property " + propStream}}
+		}
+		return nil
+	})
+	if err != nil || stream == "" {
+		return "", err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.streams[name] = stream
+	return stream, nil
 }
 
 // Locate implements [parquet.Catalog].
@@ -147,17 +190,25 @@ func (c *catalog) head(ctx context.Context, stream, source, at string) (*head, e
 }
 
 func (c *catalog) headOf(ctx context.Context, stream, source string) (h *head, err error) {
-	name, before := parquet.HeadTable(stream), ""
-	for {
+	err = c.reread(ctx, parquet.HeadTable(stream), func(at string) (err error) {
+		h, err = c.head(ctx, stream, source, at)
+		return err
+	})
+	return h, err
+}
+
+// reread calls read() with the location of a table's metadata. If read() fails, later commits may have removed the
+// metadata file. So reread calls it again if the location has changed.
+func (c *catalog) reread(ctx context.Context, name string, read func(at string) error) error {
+	for before := ""; ; {
 		at, err := c.locate(ctx, name)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		h, err := c.head(ctx, stream, source, at)
-		if err == nil || at == before {
-			return h, err
+		if err = read(at); err == nil || at == before {
+			return err
 		}
-		before = at // later commits may have removed the metadata file, so read the table's newest metadata file
+		before = at
 	}
 }
 

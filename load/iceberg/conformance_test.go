@@ -14,6 +14,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/parquet"
 )
 
 type houses struct {
@@ -34,15 +35,17 @@ func (h *houses) options(t testing.TB) Options {
 func located(t testing.TB, o Options, name string) (out []string) {
 	t.Helper()
 	b := catalogOf(t, o)
-	all, err := b.names(t.Context())
+	names := []string{parquet.CatalogName("", name)}
+	if load.IsInternal(name) {
+		all, err := b.names(t.Context())
+		require.NoError(t, err)
+		names = slices.DeleteFunc(all, func(n string) bool { return n != name && !strings.HasPrefix(n, name+"__") })
+	}
+	at, err := b.locate(t.Context(), names...)
 	require.NoError(t, err)
-	for _, n := range all {
-		if n == name || load.IsInternal(name) && strings.HasPrefix(n, name+"__") {
-			at, err := b.locate(t.Context(), n)
-			require.NoError(t, err)
-			if at[n] != "" {
-				out = append(out, anyLocation(at[n]))
-			}
+	for _, n := range names {
+		if at[n] != "" {
+			out = append(out, anyLocation(at[n]))
 		}
 	}
 	require.NoError(t, b.Close())

@@ -14,7 +14,7 @@
 // Invariants 1, 7
 //
 // The summaries of a commit's snapshots contain the cursor (penstock.cursor), and further properties for people.
-// Penstock reads the cursor from the stream's head table, _penstock_state__<stream>, which every commit changes. If two
+// Penstock reads the cursor from the stream's head table (see [parquet.HeadTable]), which every commit changes. If two
 // processes commit at the same time, both start from the same pointer of the head table. The second one finds that the
 // pointer has changed, and fails.
 // Invariants 2, 13
@@ -57,10 +57,15 @@
 //
 // # Tables in the catalog
 //
-// Tables have the same names as in other destinations. Each stream has its own internal tables, with the stream's name
-// as a suffix (_penstock_rejects__<stream>). Columns have field IDs in the catalog and in the files. So no file is
-// rewritten when a column is added, or when a decimal gets more digits. If a column is widened in another way, it gets
-// a new ID, and the files of the table are rewritten.
+// Tables have the same names as in other destinations. Penstock's internal tables are in a namespace of their own, which
+// has the name of the tables' namespace with the suffix _penstock. Each stream has its own internal tables, with the
+// stream's name as a suffix: _penstock_rejects__crm__leads is for the stream crm.leads. See [parquet.CatalogName]. No
+// name has a dot. The property penstock.stream of a table has the exact name of the stream. A commit changes tables in
+// both namespaces in the same step.
+//
+// Columns have field IDs in the catalog and in the files. So no file is rewritten when a column is added, or when a
+// decimal gets more digits. If a column is widened in another way, it gets a new ID, and the files of the table are
+// rewritten.
 //
 // # Other programs that write
 //
@@ -84,7 +89,7 @@
 // A table that several sources share is one table in the catalog. It is partitioned by _penstock_source, its first
 // column, and by dates if configured. Each source has its own sequence of commits. The data files of a source are in
 // the folder of this source, and are listed in a manifest of penstock. For each source, the stream's head table
-// (_penstock_state__<stream>) has a property penstock.source.<name> with the name of the source's last manifest. The
+// has a property penstock.source.<name> with the name of the source's last manifest. The
 // swap changes this property together with the rows and the cursor.
 //
 // If another source commits first, penstock repeats the commit, and starts from the new state of the tables. This is
@@ -118,7 +123,7 @@ type Options struct {
 	// default, it is the file catalog.db in the warehouse, which must then be a local folder.
 	Catalog   string
 	Name      string // name of the catalog in the database; "": penstock
-	Namespace string // namespace of the tables; "": penstock
+	Namespace string // namespace of the tables; "": penstock. Penstock's internal tables are in the namespace Namespace + "_penstock"
 
 	// The other fields are for a REST catalog.
 	Warehouse  string // name of the warehouse in the catalog

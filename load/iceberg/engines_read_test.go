@@ -86,7 +86,7 @@ func inPython(t *testing.T, o Options, name string) engine {
 	return func(t *testing.T, table schemas.Table) (rows []loadtest.Row) {
 		t.Helper()
 		var problem bytes.Buffer
-		cmd := exec.Command(python, "-c", pythonReader, name, namespaceOf(o)+"."+table.Name, string(text))
+		cmd := exec.Command(python, "-c", pythonReader, name, o.namespaces().of(table.Name)+"."+table.Name, string(text))
 		cmd.Stderr = &problem
 		out, err := cmd.Output()
 		require.NoError(t, err, problem.String())
@@ -124,7 +124,7 @@ func inSpark(t *testing.T, o Options) engine {
 			}
 			columns = append(columns, fmt.Sprintf("'%s', "+as, f.Name, f.Name))
 		}
-		rows := s.sql(t, fmt.Sprintf("SELECT to_json(named_struct(%s)) FROM penstock.%s.`%s`", strings.Join(columns, ", "), namespaceOf(o), table.Name))
+		rows := s.sql(t, fmt.Sprintf("SELECT to_json(named_struct(%s)) FROM penstock.%s.`%s`", strings.Join(columns, ", "), o.namespaces().of(table.Name), table.Name))
 		out := make([]loadtest.Row, len(rows))
 		for i, r := range rows {
 			require.NoError(t, json.Unmarshal([]byte(r[0]), &out[i]))
@@ -166,7 +166,7 @@ func inTrino(t *testing.T, o Options) engine {
 		})
 	return func(t *testing.T, table schemas.Table) []loadtest.Row {
 		t.Helper()
-		rows, err := trinoRows(t.Context(), url, fmt.Sprintf(`SELECT * FROM penstock."%s"."%s"`, namespaceOf(o), table.Name))
+		rows, err := trinoRows(t.Context(), url, fmt.Sprintf(`SELECT * FROM penstock."%s"."%s"`, o.namespaces().of(table.Name), table.Name))
 		require.NoError(t, err)
 		return rows
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/parquet"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -32,6 +33,7 @@ func readWithEach(t *testing.T, at place) {
 	for _, name := range []string{"PyIceberg", "Polars", "Daft", "DuckDB", "Spark", "Trino"} {
 		t.Run(name, func(t *testing.T) {
 			o := at(t)
+			o.Namespace = namespaceOf(o)
 			switch name {
 			case "Spark":
 				readEachCommit(t, o, inSpark(t, o))
@@ -57,6 +59,9 @@ func readEachCommit(t *testing.T, o Options, read engine) {
 			require.NotEmpty(t, got)
 			require.ElementsMatch(t, memory.Rows(w.table.Name), got, "%s after commit %d", w.table.Name, n+1)
 		}
+		head := read(t, schemas.Table{Name: parquet.HeadTable(key.Stream), Columns: load.State.Columns}) // an internal table, in its own namespace
+		require.Len(t, head, 1)
+		require.Equal(t, fmt.Sprint("at ", n+1), head[0]["cursor"])
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/penstock-data/penstock/load/parquet"
@@ -22,7 +23,7 @@ const (
 	catalogFile      = "catalog.db" // the catalog's file in a warehouse that is a local folder
 )
 
-// Open opens the tables of a namespace. Closing the lake closes the catalog.
+// Open opens the tables of a namespace, and penstock's internal tables in a second namespace. Closing the lake closes the catalog.
 func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -36,7 +37,7 @@ func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &catalog{files: files{lake}, backend: b, step: o.Step, seen: map[string]known{}, claims: map[string]time.Time{}, commitLocks: map[string]chan struct{}{}}, nil
+		return &catalog{files: files{lake}, backend: b, step: o.Step, seen: map[string]known{}, streams: map[string]string{}, claims: map[string]time.Time{}, commitLocks: map[string]chan struct{}{}}, nil
 	}
 	return parquet.Open(ctx, o.Options)
 }
@@ -48,8 +49,15 @@ func openBackend(ctx context.Context, o Options, lake files) (backend, error) {
 	return openPointers(ctx, o, lake)
 }
 
+func (o Options) namespaces() namespaces {
+	return namespaces{tables: o.Namespace, internal: o.Namespace + internalSuffix}
+}
+
 func (o Options) withDefaults() (Options, error) {
 	o.Name, o.Namespace = cmp.Or(o.Name, defaultName), cmp.Or(o.Namespace, defaultNamespace)
+	if strings.HasSuffix(o.Namespace, internalSuffix) {
+		return o, fmt.Errorf("namespace %s: names that end with %s are reserved for penstock's own tables: choose another name", o.Namespace, internalSuffix)
+	}
 	if o.Catalog != "" {
 		return o, nil
 	}

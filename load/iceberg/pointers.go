@@ -22,14 +22,14 @@ import (
 	"modernc.org/sqlite"
 )
 
-// pointers is the [backend] for the rows of one namespace in the catalog's database, which has the layout of Iceberg's
+// pointers is the [backend] for the rows of two namespaces in the catalog's database, which has the layout of Iceberg's
 // JDBC catalog. Each row is a pointer: the location of a table's metadata.
 type pointers struct {
-	files     files
-	db        *sql.DB
-	dollars   bool // placeholders are $1, not ?
-	catalog   string
-	namespace string
+	files      files
+	db         *sql.DB
+	dollars    bool // placeholders are $1, not ?
+	catalog    string
+	namespaces namespaces
 }
 
 var layout = []string{
@@ -44,7 +44,7 @@ var layout = []string{
 }
 
 func openPointers(ctx context.Context, o Options, lake files) (*pointers, error) {
-	p := &pointers{files: lake, catalog: o.Name, namespace: o.Namespace}
+	p := &pointers{files: lake, catalog: o.Name, namespaces: o.namespaces()}
 	var err error
 	if path, ok := strings.CutPrefix(o.Catalog, "sqlite:"); ok {
 		p.db, err = openSQLite(path)
@@ -87,8 +87,9 @@ func openPostgres(at string) (*sql.DB, error) {
 
 func (p *pointers) createTables(ctx context.Context) error {
 	var there int
-	err := p.db.QueryRowContext(ctx, p.placeholders("SELECT count(*) FROM iceberg_namespace_properties WHERE catalog_name = ? AND namespace = ?"), p.catalog, p.namespace).Scan(&there)
-	if err == nil && there > 0 {
+	err := p.db.QueryRowContext(ctx, p.placeholders("SELECT count(DISTINCT namespace) FROM iceberg_namespace_properties WHERE catalog_name = ? AND namespace IN (?, ?)"),
+		p.catalog, p.namespaces.tables, p.namespaces.internal).Scan(&there)
+	if err == nil && there == 2 {
 		return nil
 	}
 	for _, q := range layout {
@@ -96,9 +97,20 @@ func (p *pointers) createTables(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err = p.db.ExecContext(ctx, p.placeholders(`INSERT INTO iceberg_namespace_properties (catalog_name, namespace, property_key, property_value)
-		VALUES (?, ?, 'exists', 'true') ON CONFLICT DO NOTHING`), p.catalog, p.namespace)
-	return err
+	names, err := p.namesIn(ctx, p.namespaces.tables)
+	if err == nil {
+		err = p.namespaces.checkLayout(names)
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{p.namespaces.tables, p.namespaces.internal} {
+		if _, err := p.db.ExecContext(ctx, p.placeholders(`INSERT INTO iceberg_namespace_properties (catalog_name, namespace, property_key, property_value)
+			VALUES (?, ?, 'exists', 'true') ON CONFLICT DO NOTHING`), p.catalog, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (p *pointers) placeholders(q string) string {
@@ -120,19 +132,29 @@ func (p *pointers) placeholders(q string) string {
 
 const whereNamespace = " WHERE catalog_name = ? AND table_namespace = ?"
 
-func (p *pointers) all(ctx context.Context) (map[string]string, error) {
-	rows, err := p.db.QueryContext(ctx, p.placeholders("SELECT table_name, metadata_location FROM iceberg_tables"+whereNamespace+" AND metadata_location IS NOT NULL"), p.catalog, p.namespace)
+func (p *pointers) names(ctx context.Context) ([]string, error) {
+	return p.namesIn(ctx, p.namespaces.internal)
+}
+
+func (p *pointers) namesIn(ctx context.Context, namespace string) ([]string, error) {
+	all, err := p.query(ctx, "SELECT table_name, '' FROM iceberg_tables"+whereNamespace, p.catalog, namespace)
+	return slices.Collect(maps.Keys(all)), err
+}
+
+// query runs a query that returns two columns: table names, and a text about each table.
+func (p *pointers) query(ctx context.Context, q string, args ...any) (map[string]string, error) {
+	rows, err := p.db.QueryContext(ctx, p.placeholders(q), args...)
 	if err != nil {
 		return nil, fmt.Errorf("read catalog: %w", err)
 	}
 	defer rows.Close()
 	out := map[string]string{}
 	for rows.Next() {
-		var name, at string
-		if err := rows.Scan(&name, &at); err != nil {
+		var name, text string
+		if err := rows.Scan(&name, &text); err != nil {
 			return nil, fmt.Errorf("read catalog: %w", err)
 		}
-		out[name] = at
+		out[name] = text
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read catalog: %w", err)
@@ -140,27 +162,17 @@ func (p *pointers) all(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-func (p *pointers) names(ctx context.Context) ([]string, error) {
-	all, err := p.all(ctx)
-	return slices.Collect(maps.Keys(all)), err
-}
-
+// locate reads the locations of several tables with one query, so that all of them belong to the same moment.
 func (p *pointers) locate(ctx context.Context, names ...string) (map[string]string, error) {
-	if len(names) > 1 {
-		return p.all(ctx) // one query, so that all locations belong to the same moment
+	if len(names) == 0 {
+		return nil, nil
 	}
-	out := map[string]string{}
+	args := []any{p.catalog}
 	for _, name := range names {
-		var at string
-		err := p.db.QueryRowContext(ctx, p.placeholders("SELECT metadata_location FROM iceberg_tables"+whereNamespace+" AND table_name = ?"), p.catalog, p.namespace, name).Scan(&at)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return nil, fmt.Errorf("read catalog: %w", err)
-		}
-		if err == nil {
-			out[name] = at
-		}
+		args = append(args, p.namespaces.of(name), name)
 	}
-	return out, nil
+	return p.query(ctx, "SELECT table_name, metadata_location FROM iceberg_tables WHERE catalog_name = ? AND metadata_location IS NOT NULL"+
+		" AND (table_namespace, table_name) IN (VALUES (?, ?)"+strings.Repeat(", (?, ?)", len(names)-1)+")", args...)
 }
 
 func (p *pointers) metadata(ctx context.Context, _, at string) (table.Metadata, error) {
@@ -215,13 +227,13 @@ func (p *pointers) one(ctx context.Context, tx *sql.Tx, s change) error {
 	switch {
 	case s.from == "":
 		result, err = tx.ExecContext(ctx, p.placeholders(`INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, metadata_location)
-			VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`), p.catalog, p.namespace, s.table, s.to)
+			VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`), p.catalog, p.namespaces.of(s.table), s.table, s.to)
 	case s.to == "":
 		result, err = tx.ExecContext(ctx, p.placeholders("DELETE FROM iceberg_tables"+whereNamespace+" AND table_name = ? AND metadata_location = ?"),
-			p.catalog, p.namespace, s.table, s.from)
+			p.catalog, p.namespaces.of(s.table), s.table, s.from)
 	default:
 		result, err = tx.ExecContext(ctx, p.placeholders("UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ?"+whereNamespace+
-			" AND table_name = ? AND metadata_location = ?"), s.to, s.from, p.catalog, p.namespace, s.table, s.from)
+			" AND table_name = ? AND metadata_location = ?"), s.to, s.from, p.catalog, p.namespaces.of(s.table), s.table, s.from)
 	}
 	if err != nil {
 		return err

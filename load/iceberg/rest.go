@@ -22,10 +22,10 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// restCatalog is the [backend] for a namespace of a REST catalog. The catalog writes the metadata files.
+// restCatalog is the [backend] for two namespaces of a REST catalog. The catalog writes the metadata files.
 type restCatalog struct {
 	client       *restClient
-	namespace    string
+	namespaces   namespaces
 	transactions atomic.Bool // the catalog has transactions/commit
 
 	mu     sync.Mutex
@@ -40,9 +40,9 @@ func openREST(ctx context.Context, o Options) (*restCatalog, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open catalog: %w", err)
 	}
-	r := &restCatalog{client: client, namespace: o.Namespace, loaded: map[string]known{}}
+	r := &restCatalog{client: client, namespaces: o.namespaces(), loaded: map[string]known{}}
 	if err = r.configure(ctx, o.Warehouse); err == nil {
-		err = r.createNamespace(ctx)
+		err = r.createNamespaces(ctx)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open catalog: %w", err)
@@ -83,33 +83,63 @@ func (r *restCatalog) configure(ctx context.Context, warehouse string) error {
 }
 
 // under() returns the parts of a URL path: those of the namespace's path, followed by the given parts.
-func (r *restCatalog) under(parts ...string) []string {
-	return append(r.root("namespaces", r.namespace), parts...)
+func (r *restCatalog) under(namespace string, parts ...string) []string {
+	return append(r.root("namespaces", namespace), parts...)
+}
+
+// table() returns the parts of a URL path: those of the table's path, followed by the given parts.
+func (r *restCatalog) table(name string, parts ...string) []string {
+	return append(r.under(r.namespaces.of(name), "tables", name), parts...)
 }
 
 func (r *restCatalog) root(parts ...string) []string {
 	return append(slices.Clone(r.client.prefix), parts...)
 }
 
-func (r *restCatalog) createNamespace(ctx context.Context) error {
-	err := r.client.get(ctx, nil, r.under()...)
-	if answered, ok := errors.AsType[*statusError](err); !ok || answered.status != http.StatusNotFound {
-		return err
+func (r *restCatalog) createNamespaces(ctx context.Context) error {
+	for _, name := range []string{r.namespaces.tables, r.namespaces.internal} {
+		err := r.client.get(ctx, nil, r.under(name)...)
+		if answered, ok := errors.AsType[*statusError](err); !ok || answered.status != http.StatusNotFound {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		if err := r.createNamespace(ctx, name); err != nil {
+			return err
+		}
 	}
-	err = r.client.do(ctx, http.MethodPost, map[string]any{"namespace": []string{r.namespace}}, nil, r.root("namespaces")...)
+	return nil
+}
+
+func (r *restCatalog) createNamespace(ctx context.Context, name string) error {
+	if name == r.namespaces.internal {
+		names, err := r.namesIn(ctx, r.namespaces.tables)
+		if err == nil {
+			err = r.namespaces.checkLayout(names)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	err := r.client.do(ctx, http.MethodPost, map[string]any{"namespace": []string{name}}, nil, r.root("namespaces")...)
 	if answered, ok := errors.AsType[*statusError](err); ok && answered.status == http.StatusConflict {
 		return nil // another process has created it
 	}
 	return err
 }
 
-func (r *restCatalog) names(ctx context.Context) (out []string, err error) {
+func (r *restCatalog) names(ctx context.Context) ([]string, error) {
+	return r.namesIn(ctx, r.namespaces.internal)
+}
+
+func (r *restCatalog) namesIn(ctx context.Context, namespace string) (out []string, err error) {
 	for page := ""; ; {
 		var answer struct {
 			Identifiers []struct{ Name string }
 			Next        string `json:"next-page-token"`
 		}
-		if err := r.client.get(ctx, &answer, r.under("tables", "?"+url.Values{"pageToken": {page}}.Encode())...); err != nil {
+		if err := r.client.get(ctx, &answer, r.under(namespace, "tables", "?"+url.Values{"pageToken": {page}}.Encode())...); err != nil {
 			return nil, fmt.Errorf("list tables: %w", err)
 		}
 		for _, t := range answer.Identifiers {
@@ -149,7 +179,7 @@ func (r *restCatalog) load(ctx context.Context, name string) (known, error) {
 		At       string `json:"metadata-location"`
 		Metadata json.RawMessage
 	}
-	err := r.client.get(ctx, &answer, r.under("tables", name)...)
+	err := r.client.get(ctx, &answer, r.table(name)...)
 	if answered, ok := errors.AsType[*statusError](err); ok && answered.status == http.StatusNotFound {
 		return known{}, nil
 	}
@@ -212,7 +242,7 @@ type identifier struct {
 // change encodes the change of a table. Some catalogs, such as Nessie, need the field last-column-id for a new schema,
 // but iceberg-go omits it.
 func (r *restCatalog) change(name string, requires []table.Requirement, updates []table.Update, lastColumn int) (tableChange, error) {
-	out := tableChange{Identifier: identifier{[]string{r.namespace}, name}, Requirements: requires}
+	out := tableChange{Identifier: identifier{[]string{r.namespaces.of(name)}, name}, Requirements: requires}
 	for _, u := range updates {
 		text, err := json.Marshal(u)
 		if err != nil {
@@ -260,7 +290,7 @@ func (r *restCatalog) create(ctx context.Context, name string, updates []table.U
 	all := slices.Insert(slices.Clone(updates), 1, table.Update(table.NewUpgradeFormatVersionUpdate(formatVersion)))
 	change, err := r.change(name, []table.Requirement{table.AssertCreate()}, all, 0)
 	if err == nil {
-		err = r.post(ctx, change, r.under("tables", name))
+		err = r.post(ctx, change, r.table(name))
 	}
 	if errors.Is(err, errConflict) {
 		err = nil // another process has created it
@@ -301,7 +331,7 @@ func (r *restCatalog) commit(ctx context.Context, all []change) error {
 		return err
 	}
 	for _, name := range dropped { // if the process ends here, the table stays in the catalog, but no commit refers to it
-		err := r.client.do(ctx, http.MethodDelete, nil, nil, r.under("tables", name, "?purgeRequested=false")...)
+		err := r.client.do(ctx, http.MethodDelete, nil, nil, r.table(name, "?purgeRequested=false")...)
 		if answered, ok := errors.AsType[*statusError](err); err != nil && (!ok || answered.status != http.StatusNotFound) {
 			return fmt.Errorf("drop table %s: %w", name, err)
 		}
@@ -311,7 +341,7 @@ func (r *restCatalog) commit(ctx context.Context, all []change) error {
 
 func (r *restCatalog) oneByOne(ctx context.Context, all []change, changes []tableChange) error {
 	for i, c := range changes {
-		err := r.post(ctx, c, r.under("tables", c.Identifier.Name))
+		err := r.post(ctx, c, r.table(c.Identifier.Name))
 		if err == nil {
 			continue
 		}
@@ -340,7 +370,7 @@ func (r *restCatalog) undo(ctx context.Context, all []change, done []tableChange
 				table.NewSetSnapshotRefUpdate(ownTag, was.SnapshotID, table.TagRef, 0, 0, 0),
 			}, 0)
 		if err == nil {
-			_ = r.post(ctx, back, r.under("tables", c.Identifier.Name))
+			_ = r.post(ctx, back, r.table(c.Identifier.Name))
 		}
 	}
 }

@@ -118,8 +118,8 @@ func batchOf(batch, n int) (out []string) {
 	return out
 }
 
-const sparkRewrite = "CALL penstock.system.rewrite_data_files(table => 'penstock.penstock.%s', options => map('rewrite-all', 'true'))"
-const sparkExpire = "CALL penstock.system.expire_snapshots(table => 'penstock.penstock.%s', older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1)"
+const sparkRewrite = "CALL penstock.system.rewrite_data_files(table => 'penstock.%s', options => map('rewrite-all', 'true'))"
+const sparkExpire = "CALL penstock.system.expire_snapshots(table => 'penstock.%s', older_than => TIMESTAMP '2100-01-01 00:00:00', retain_last => 1)"
 
 // Spark maintains all tables of a stream: it compacts files and manifests, expires snapshots, removes orphan files and
 // tags a snapshot. The rows must stay the same, and penstock must be able to continue. Invariants 1, 16
@@ -133,14 +133,14 @@ func TestSparkMaintains(t *testing.T) {
 	s.sql(t, "ALTER TABLE penstock.penstock.leads CREATE TAG first")
 	for n := 2; n < 5; n++ {
 		at = must(t, l, at, n, n+2)
-		for _, name := range []string{"leads", "leads__mails", "`_penstock_state__crm.leads`"} {
+		for _, name := range []string{"penstock.leads", "penstock.leads__mails", "penstock_penstock._penstock_state__crm__leads"} {
 			require.NotEqual(t, "0", s.sql(t, sparkRewrite, name)[0][0], name)
-			s.sql(t, "CALL penstock.system.rewrite_manifests('penstock.penstock.%s')", name)
+			s.sql(t, "CALL penstock.system.rewrite_manifests('penstock.%s')", name)
 			if n != 3 {
 				s.sql(t, sparkExpire, name)
 			}
 			aged(t, o.Path)
-			s.sql(t, "CALL penstock.system.remove_orphan_files(table => 'penstock.penstock.%s', older_than => TIMESTAMP '2020-01-01 00:00:00')", name)
+			s.sql(t, "CALL penstock.system.remove_orphan_files(table => 'penstock.%s', older_than => TIMESTAMP '2020-01-01 00:00:00')", name)
 		}
 		require.Equal(t, batchOf(n, n+2), s.leads(t))
 		now, err := open(t, o).Cursor(t.Context(), key)
@@ -165,7 +165,7 @@ func TestSparkWrites(t *testing.T) {
 		diff       string
 	}{
 		{[]string{"DELETE FROM penstock.penstock.leads WHERE id = 0"}, `delete.*0 rows added|[123] rows deleted`},
-		{[]string{"INSERT INTO penstock.penstock.leads SELECT * FROM penstock.penstock.leads WHERE id = 1", fmt.Sprintf(sparkRewrite, "leads")}, `\(append\): 1 rows added, 0 rows deleted`},
+		{[]string{"INSERT INTO penstock.penstock.leads SELECT * FROM penstock.penstock.leads WHERE id = 1", fmt.Sprintf(sparkRewrite, "penstock.leads")}, `\(append\): 1 rows added, 0 rows deleted`},
 		{[]string{"UPDATE penstock.penstock.leads SET batch = 9 WHERE id = 1"}, `\(overwrite\)`},
 		{[]string{"ALTER TABLE penstock.penstock.leads ADD COLUMN note string", "INSERT INTO penstock.penstock.leads SELECT * FROM penstock.penstock.leads WHERE id = 1"}, `column "note" was added|\(append\): 1 rows added`},
 		{[]string{"ALTER TABLE penstock.penstock.leads DROP COLUMN batch"}, `column "batch" is gone`},

@@ -46,7 +46,8 @@ type Catalog interface {
 	// The keys of the map are the folders of the tables.
 	Named(ctx context.Context, stream string) (map[string]Names, error)
 
-	// Locate returns where the metadata of a table is, for other engines. It returns "" if there is no such table.
+	// Locate returns where the metadata of a table is, for other engines. The parameter is the table's [CatalogName]. Locate
+	// returns "" if there is no such table.
 	Locate(ctx context.Context, table string) (string, error)
 
 	Close() error
@@ -116,7 +117,7 @@ var ErrConcurrentSource = errors.New("another source committed at the same time"
 
 // TableFiles describes a table, and what a commit changes in it.
 type TableFiles struct {
-	Name            string        // name in the catalog
+	Name            string        // name in the catalog: see [CatalogName]
 	Table           string        // name in penstock
 	Folder          string        // where its files are
 	Columns         *arrow.Schema // each with its field ID: see [FieldNumber]

@@ -122,7 +122,7 @@ func (t *catalogStore) path(ctx context.Context, l *Lake, name string) (string, 
 		if m.table(name) == nil {
 			continue
 		}
-		at, err := t.catalog.Locate(ctx, m.store.(*tableStore).catalogName(name))
+		at, err := t.catalog.Locate(ctx, CatalogName(m.store.(*tableStore).stream, name))
 		if err != nil {
 			return "", fmt.Errorf("find %s: %w", name, err)
 		}
@@ -199,19 +199,6 @@ func (s *tableStore) draft(context.Context) (pendingGeneration, error) {
 	return &tableGeneration{bucketGeneration: &bucketGeneration{store: s.bucketStore}, tables: s}, nil
 }
 
-// catalogName returns the name of a table in the catalog. Each stream has its own internal tables, so their names end
-// with the name of the stream. // Invariant 17
-func (s *tableStore) catalogName(table string) string {
-	if load.IsInternal(table) {
-		return table + "__" + s.stream
-	}
-	return table
-}
-
-// HeadTable returns the name of a stream's head table in a catalog. Every commit of the stream changes this table, and
-// records itself and the new cursor there.
-func HeadTable(stream string) string { return load.State.Name + "__" + stream }
-
 func (s *tableStore) folder(t *table) string {
 	if s.source == "" {
 		return path.Join(s.stream, t.Folder)
@@ -242,7 +229,7 @@ func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
 
 func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 	out := TableFiles{
-		Name: s.catalogName(t.Name), Table: t.Name, Columns: t.catalogSchema(), Folder: s.folder(t), PartitionBy: t.Partition,
+		Name: CatalogName(s.stream, t.Name), Table: t.Name, Columns: t.catalogSchema(), Folder: s.folder(t), PartitionBy: t.Partition,
 	}
 	if len(t.Key) > 0 && !load.IsInternal(t.Name) {
 		out.Key, out.Versions = t.Key, t.Mode != schemas.Merge && t.Mode != schemas.Replace
@@ -314,7 +301,7 @@ func (s *tableStore) addDropped(c *Commit, base, m *manifest) {
 		switch {
 		case m.table(t.Name) != nil:
 		case s.source == "":
-			c.Dropped = append(c.Dropped, s.catalogName(t.Name))
+			c.Dropped = append(c.Dropped, CatalogName(s.stream, t.Name))
 		default:
 			gone := s.tableFiles(base, m, t)
 			gone.Reset = true
