@@ -25,7 +25,7 @@ type Memory struct {
 	step     func(string) error
 	passes   map[state.Key]*pass
 	surveyed map[state.Key]surveyed
-	trimmed  map[string]time.Time // the day of the last call of Trim; the keys name a pipeline, the events of a source, or the notes about a table
+	trims    load.TrimDays
 }
 
 type store struct {

@@ -17,17 +17,11 @@ func (m *Memory) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, er
 	defer func() { <-m.busy }()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	day := r.Before.UTC().Truncate(24 * time.Hour)
-	if m.trimmed == nil {
-		m.trimmed = map[string]time.Time{}
+	r, whole, due := m.trims.Due(r)
+	if !due {
+		return n, nil
 	}
-	due := func(key string) bool {
-		before := m.trimmed[key]
-		m.trimmed[key] = day
-		return !before.Equal(day)
-	}
-	whole, events := due(r.Pipeline), !r.EventsBefore.IsZero() && due("\x00"+r.Source)
-	tables := slices.DeleteFunc(slices.Clone(r.Tables), func(t string) bool { return !due(r.Pipeline + "\x00" + t) })
+	m.trims.Done(r)
 	older := func(text string, before time.Time) bool {
 		at, err := time.Parse(time.RFC3339Nano, text)
 		return err == nil && at.Before(before)
@@ -60,10 +54,10 @@ func (m *Memory) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, er
 	n.Rejects = remove(load.Rejects.Name, func(row Row) bool { return ours(row) && old(row["resolved_at"]) })
 	n.RowChanges = remove(load.RowChanges.Name, func(row Row) bool { return ours(row) && old(row["at"]) })
 	n.Events = remove(load.Events.Name, func(row Row) bool {
-		return events && row["source"] == r.Source && older(row["received_at"], r.EventsBefore)
+		return row["source"] == r.Source && older(row["received_at"], r.EventsBefore)
 	})
 	n.Notes = remove(load.Changes.Name, func(row Row) bool {
-		return row["action"] == load.ActionDrift && old(row["at"]) && slices.ContainsFunc(load.Ancestors(row["table"]), func(name string) bool { return slices.Contains(tables, name) })
+		return row["action"] == load.ActionDrift && old(row["at"]) && slices.ContainsFunc(load.Ancestors(row["table"]), func(name string) bool { return slices.Contains(r.Tables, name) })
 	})
 	return n, nil
 }

@@ -1,8 +1,11 @@
 package loadtest
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +25,7 @@ func testTrim(t *testing.T, d Driver) {
 		t.Skip("the destination cannot remove old rows")
 	}
 	trim := func(before, events time.Time) load.Trimmed {
-		n, err := trimmer.Trim(t.Context(), load.Retention{Pipeline: "nightly", Source: "acme", Tables: []string{"people"}, Before: before, EventsBefore: events})
+		n, err := trimmer.Trim(t.Context(), b.retention("acme", before, events))
 		require.NoError(t, err)
 		return n
 	}
@@ -32,17 +35,7 @@ func testTrim(t *testing.T, d Driver) {
 	for _, own := range ownRows(old, late, young) {
 		b.writeOwn(own.table, own.rows...)
 	}
-	left := func(t schemas.Table, columns ...string) (all []string) {
-		for _, row := range b.driver.Rows(b, b.dest, t.Name) {
-			var values []string
-			for _, c := range columns {
-				values = append(values, row[c])
-			}
-			all = append(all, strings.Join(values, " "))
-		}
-		slices.Sort(all)
-		return all
-	}
+	left := b.left
 	made := len(left(load.Changes, "table"))
 	require.Equal(t, load.Trimmed{Certificates: 1, Runs: 2, Rejects: 1, RowChanges: 1, Events: 1, Notes: 2}, trim(noon, noon.Add(-time.Minute)), "the runs r0 and r3 do not have the newest certificate of any stream")
 	require.Equal(t, []string{"hourly r0 a", "hourly r1 a", "nightly r1 a", "nightly r1 b", "nightly r2 a"}, left(load.Certificates, "pipeline", "run", "stream"))
@@ -57,6 +50,146 @@ func testTrim(t *testing.T, d Driver) {
 	b.reopen()
 	b.run(2)
 	require.EqualValues(t, 1, b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}).Unchanged)
+}
+
+// testTrimFails lets a removal of old rows fail at each of its steps. Either all old rows are removed, or none. The
+// cursor stays, and a further removal and a further commit succeed.
+func testTrimFails(t *testing.T, d Driver) {
+	for n, more := int64(1), true; more; n++ {
+		more = false
+		t.Run(fmt.Sprint("step ", n), func(t *testing.T) { more = trimFailing(t, d, n) >= n })
+	}
+}
+
+// trimFailing lets the removal of old rows fail at the n-th step. It returns the number of steps that were begun. If
+// this number is less than n, the removal has not failed.
+func trimFailing(t *testing.T, d Driver, n int64) int64 {
+	b := newFixture(t, d)
+	if _, able := b.dest.(load.Trimmer); !able {
+		t.Skip("the destination cannot remove old rows")
+	}
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+	own := ownRows(noon.Add(-time.Hour), noon.Add(-time.Second), noon.Add(time.Hour))
+	for _, o := range own {
+		b.writeOwn(o.table, o.rows...)
+	}
+	rows := func() (n int) {
+		for _, o := range own {
+			n += len(b.left(o.table))
+		}
+		return n
+	}
+	before := rows()
+	var armed atomic.Bool
+	var steps atomic.Int64 // atomic, because a destination may clean up in the background
+	b.reopenWith(func(string) error {
+		if armed.Load() && steps.Add(1) == n {
+			return errors.New("broken on purpose")
+		}
+		return nil
+	})
+	trim := func() (load.Trimmed, error) {
+		return b.dest.(load.Trimmer).Trim(t.Context(), b.retention("acme", noon, noon.Add(-time.Minute)))
+	}
+	armed.Store(true)
+	removed, err := trim()
+	armed.Store(false)
+	if rows() == before {
+		require.Error(t, err)
+		require.Zero(t, removed)
+		b.reopen()
+		_, err = trim()
+		require.NoError(t, err)
+	}
+	require.Equal(t, before-8, rows())
+	c, err := b.dest.Cursor(t.Context(), b.key)
+	require.NoError(t, err)
+	require.Equal(t, b.cursor, c)
+	b.reopen()
+	b.run(2)
+	require.EqualValues(t, 1, b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}).Unchanged)
+	return steps.Load()
+}
+
+// testTrimMeanwhile removes old rows during a pass. The pass can go on: its open transaction commits, and its sweep
+// deletes only rows that the pass has not seen.
+func testTrimMeanwhile(t *testing.T, d Driver) {
+	b := newFixture(t, d)
+	trimmer, able := b.dest.(load.Trimmer)
+	if !able {
+		t.Skip("the destination cannot remove old rows")
+	}
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann"), person(b.pass.Run, 1, "2", "bob"), person(b.pass.Run, 2, "3", "cid")}})
+	old := noon.Add(-time.Hour)
+	b.writeOwn(load.Certificates, certificateRow("r0", "nightly", "a", old), certificateRow("r1", "nightly", "a", old))
+	b.run(2)
+	require.EqualValues(t, 1, b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}).Unchanged)
+	x := b.begin()
+	n, err := trimmer.Trim(t.Context(), b.retention("acme", noon, noon))
+	require.NoError(t, err)
+	require.Equal(t, load.Trimmed{Certificates: 1}, n)
+	b.write(x, put{people, []Row{person(b.pass.Run, 1, "2", "bea")}})
+	out, err := x.Apply(t.Context(), sweep("people"))
+	require.NoError(t, err)
+	require.Equal(t, load.Outcome{Written: 1, Missing: 1, Deleted: 1, Alive: 3, Known: true}, out)
+	b.finish(x)
+	require.Equal(t, []string{"1 ann", "2 bea", "3 cid"}, b.left(people, "id", "name"))
+	require.Equal(t, []string{"r1"}, b.left(load.Certificates, "run"), "the removed row stays removed")
+	b.reopen()
+	c, err := b.dest.Cursor(t.Context(), b.key)
+	require.NoError(t, err)
+	require.Equal(t, b.cursor, c)
+}
+
+// testTrimShared removes old rows of two sources that share the tables. Each source keeps its newest certificate.
+func testTrimShared(t *testing.T, d Driver) {
+	if !sharing(t, d) {
+		t.Skip("tables cannot be shared")
+	}
+	whole, all := workspaces(t, d, "ann", "bob")
+	trimmer, able := whole.(load.Trimmer)
+	if !able {
+		t.Skip("the destination cannot remove old rows")
+	}
+	old := noon.Add(-time.Hour)
+	for i, b := range all {
+		b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+		newest := []string{"r2", "r3"}[i]
+		b.writeOwn(load.Certificates, certificateRow("r1", "nightly", "a", old), certificateRow(newest, "nightly", "a", old))
+	}
+	var removed int64
+	for _, source := range []string{"ann", "bob", "ann"} {
+		n, err := trimmer.Trim(t.Context(), all[0].retention(source, noon, noon))
+		require.NoError(t, err)
+		removed += n.Certificates
+		if removed == 1 {
+			require.Equal(t, []string{"r2"}, all[0].left(load.Certificates, "run"), "the source ann has called Trim")
+		}
+	}
+	require.EqualValues(t, 2, removed)
+	for i, b := range all {
+		require.Equal(t, []string{"r2", "r3"}[i:i+1], b.left(load.Certificates, "run"))
+		b.run(2)
+		require.EqualValues(t, 1, b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}).Unchanged)
+	}
+}
+
+// retention returns the arguments of Trim for the pipeline of the fixture.
+func (b *fixture) retention(source string, before, events time.Time) load.Retention {
+	return load.Retention{Pipeline: "nightly", Source: source, Tables: []string{"people"}, Before: before, EventsBefore: events, Now: b.pass.Time()}
+}
+
+// left returns the rows of a table, as texts with the values of the given columns.
+func (b *fixture) left(t schemas.Table, columns ...string) (all []string) {
+	for _, row := range b.driver.Rows(b, b.dest, t.Name) {
+		var values []string
+		for _, c := range columns {
+			values = append(values, row[c])
+		}
+		all = append(all, strings.Join(values, " "))
+	}
+	slices.Sort(all)
+	return all
 }
 
 // ownRows returns rows of penstock's own tables with the three given times.

@@ -23,6 +23,9 @@ type bounds struct {
 	begun, unsorted bool // begun: a key was added; unsorted: a key is less than the key before it
 	lastInt         int64
 	lastText        string
+
+	age    *age // nil: Trim removes no rows of the table
+	oldest *int64
 }
 
 // longestBound is the greatest length, in bytes, of a text that is used as a bound.
@@ -30,6 +33,7 @@ const longestBound = 64
 
 func newBounds(t *table) bounds {
 	b := bounds{key: -1, ended: t.column(t.ended()), run: t.column(schemas.ColRun)}
+	b.age = newAge(t.Name, t.column)
 	if len(t.Key) > 0 {
 		b.key = t.column(t.Key[0])
 	}
@@ -46,6 +50,13 @@ func (b *bounds) add(columns []arrow.Array, rows int) {
 				if v := a.Value(i); v > b.last {
 					b.last = strings.Clone(v)
 				}
+			}
+		}
+	}
+	if b.age != nil {
+		for i := range rows {
+			if at, ok := b.age.of(columns, i); ok && (b.oldest == nil || at < *b.oldest) {
+				b.oldest = &at
 			}
 		}
 	}
@@ -85,6 +96,7 @@ func (b *bounds) add(columns []arrow.Array, rows int) {
 }
 
 func (b *bounds) into(f *file) {
+	f.Oldest = b.oldest
 	f.Dead, f.Run, f.Sorted = b.dead, b.last, b.begun && !b.unsorted
 	if !b.rows || b.open {
 		return

@@ -57,7 +57,7 @@ func testBucketConformance(t *testing.T, s *store) {
 		return l
 	}
 	slow := []string{"columns widen", "modes", "modes at random", "modes, applied in parts", "lists paged by key", "modes change", "accept", "concurrent commits of one stream", "cancelled at every step",
-		"hostile tables", "sources side by side", "shared by sources", "failure at every step", "modes without a key", "log of rows"}
+		"hostile tables", "sources side by side", "shared by sources", "failure at every step", "a removal of old rows fails at every step", "modes without a key", "log of rows"}
 	d.Skip = func(name string) bool { return testing.Short() && slices.Contains(slow, name) }
 	loadtest.Run(t, d)
 }

@@ -100,9 +100,11 @@ func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved fu
 	return d.tables.commitOf(base, m, d.restored), nil
 }
 
-// rebase makes m follow the generation `base` instead of m's parent. It does so only if other sources have made all
-// commits in between, because they had to widen columns in the files of this source. Such commits keep the rows, and
-// [tx.agree] widens the columns of m in the same way. Otherwise rebase changes nothing and returns false.
+// rebase makes m follow the generation `base` instead of m's parent. It does so only if all commits in between keep the
+// rows: see [manifest.Beside]. If other sources had to widen columns in the files of this source,
+// [tx.agree] widens the columns of m in the same way. If another process has removed old rows of internal tables in
+// between (see [Lake.Trim]), m still has these rows, and the next removal removes them. Otherwise rebase changes nothing
+// and returns false.
 //
 // The files of m keep the sequence number in their names. If this number is not above that of the oldest kept
 // generation, tidy could remove the files. So rebase returns false in that case too.

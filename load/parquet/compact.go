@@ -20,6 +20,9 @@ const (
 // row is rewritten only a few times. Large segments are also merged eight at a time, but only while there are at
 // least 512 of them.
 func (x *tx) compact(ctx context.Context) error {
+	if x.unmerged {
+		return nil
+	}
 	tables := map[string]bool{}
 	for _, s := range x.next.Segments {
 		tables[s.Table] = true

@@ -29,12 +29,16 @@ type Lake struct {
 	storage storage
 	scratch scratch
 	pool    encode.Pool
+	trims   load.TrimDays
 
 	mu      sync.Mutex
 	streams map[string]*folder
 }
 
-var _ load.Destination = (*Lake)(nil)
+var (
+	_ load.Destination = (*Lake)(nil)
+	_ load.Trimmer     = (*Lake)(nil)
+)
 
 // Open opens the destination in the folder o.Path or the bucket o.Bucket. In a folder, Open removes the files that
 // killed processes have left. In three cases, the first transaction removes these files instead: if the lake is in a
@@ -134,6 +138,12 @@ func (l *Lake) each(ctx context.Context, source string, look func(*folder, conte
 	if err != nil {
 		return nil, err
 	}
+	all, err := l.look(ctx, folders, look)
+	return slices.DeleteFunc(all, func(m *manifest) bool { return m == nil }), err
+}
+
+// The method look() returns the manifest of each folder, or nil for a folder without commits.
+func (l *Lake) look(ctx context.Context, folders []*folder, look func(*folder, context.Context) (*manifest, error)) ([]*manifest, error) {
 	all := make([]*manifest, len(folders))
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(lookupLimit)
@@ -146,7 +156,7 @@ func (l *Lake) each(ctx context.Context, source string, look func(*folder, conte
 	if err := work.Wait(); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(all, func(m *manifest) bool { return m == nil }), nil
+	return all, nil
 }
 
 // Cursor implements [load.Destination].

@@ -43,8 +43,9 @@ type manifest struct {
 	Moves   int64     `json:"moves,omitempty"`
 	MovedAt time.Time `json:"moved_at,omitzero"`
 
-	// Beside counts the generations of this source that other sources have made to widen columns of shared
-	// tables: see [tx.agree].
+	// Beside counts the generations that keep the cursor and the rows of the stream. Other sources have made them to
+	// widen columns of shared tables (see [tx.agree]), or they were made to remove old rows of internal tables (see
+	// [Lake.Trim]).
 	Beside int64 `json:"beside,omitempty"`
 
 	// Line has the IDs of the latest commits. The last one is the commit that stored this manifest. Manifests in local
@@ -113,6 +114,10 @@ type file struct {
 
 	// Sorted reports that the rows are in ascending order of the first key column, an int64 or a text.
 	Sorted bool `json:"sorted,omitempty"`
+
+	// Oldest is the least time of a row that [Lake.Trim] removes when it is old enough, in microseconds since 1970; nil:
+	// the file has no such row.
+	Oldest *int64 `json:"oldest,omitempty"`
 
 	store  streamStore
 	dir    string

@@ -18,6 +18,7 @@ type tx struct {
 	unlockStore func() error // releases the store's lock; nil: not locked
 	failed      error        // the error of an Apply, after which nothing can be committed
 	done        bool
+	unmerged    bool // commit does not merge segments, because a pass in progress counts the rows of its segments
 }
 
 func (x *tx) lock(ctx context.Context) error {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
@@ -23,20 +22,20 @@ type Store struct {
 	b      Backend
 	pooled Pooled       // nil: transactions exclude each other
 	tables atomic.Int64 // number of the last table of carried keys
+	trims  load.TrimDays
 
 	mu        sync.Mutex
 	positions map[state.Key]position // positions as last read or committed
 	claimed   map[state.Key]claimed  // the claim of each stream to its table, as last committed
 	surveyed  map[state.Key]surveyed // kept until the stream's next transaction ends; zero: unknown
 	passes    map[state.Key]*pass
-	droppable []string             // tables of carried keys that are no longer needed
-	trimmed   map[string]time.Time // the day before which Trim has removed rows; the key is a pipeline, or comes from eventsOf or notesOf
+	droppable []string // tables of carried keys that are no longer needed
 }
 
 // New returns a store over a database.
 func New(b Backend) *Store {
 	pooled, _ := b.(Pooled)
-	return &Store{b: b, pooled: pooled, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, surveyed: map[state.Key]surveyed{}, passes: map[state.Key]*pass{}, trimmed: map[string]time.Time{}}
+	return &Store{b: b, pooled: pooled, positions: map[state.Key]position{}, claimed: map[state.Key]claimed{}, surveyed: map[state.Key]surveyed{}, passes: map[state.Key]*pass{}}
 }
 
 // position is the row of one stream in _penstock_state. Before the first commit, a stream has no row, or a row with the

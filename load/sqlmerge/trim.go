@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
@@ -19,16 +18,8 @@ const maxTrimmed = 100
 
 // Trim removes old rows of penstock's own tables; see [load.Trimmer].
 func (d *Store) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, err error) {
-	day := r.Before.UTC().Truncate(24 * time.Hour)
-	d.mu.Lock()
-	done := func(key string) bool { return d.trimmed[key].Equal(day) }
-	whole := !done(r.Pipeline)
-	if done(eventsOf(r.Source)) {
-		r.EventsBefore = time.Time{}
-	}
-	r.Tables = slices.DeleteFunc(slices.Clone(r.Tables), func(t string) bool { return done(notesOf(r.Pipeline, t)) })
-	d.mu.Unlock()
-	if !whole && r.EventsBefore.IsZero() && len(r.Tables) == 0 || !d.b.Exists() {
+	r, whole, due := d.trims.Due(r)
+	if !due || !d.b.Exists() {
 		return n, nil
 	}
 	s, err := d.b.Write(ctx)
@@ -43,21 +34,9 @@ func (d *Store) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, err
 	if err != nil {
 		return load.Trimmed{}, fmt.Errorf("remove old rows: %w", errors.Join(err, s.Rollback()))
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.trimmed[r.Pipeline] = day
-	if !r.EventsBefore.IsZero() {
-		d.trimmed[eventsOf(r.Source)] = day
-	}
-	for _, table := range r.Tables {
-		d.trimmed[notesOf(r.Pipeline, table)] = day
-	}
+	d.trims.Done(r)
 	return t.n, nil
 }
-
-// eventsOf and notesOf return keys of Store.trimmed. These keys differ from the names of pipelines.
-func eventsOf(source string) string         { return "\x00" + source }
-func notesOf(pipeline, table string) string { return pipeline + "\x00" + table }
 
 // trimmer removes old rows in one transaction.
 type trimmer struct {

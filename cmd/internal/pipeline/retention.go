@@ -30,7 +30,7 @@ func (w *runRow) trim(ctx context.Context, r *run) {
 	if r.KeepEvents > 0 {
 		events = now.Add(-r.KeepEvents)
 	}
-	n, err := to.Trim(ctx, load.Retention{Pipeline: r.Name, Source: r.From, Tables: tables, Before: before, EventsBefore: events})
+	n, err := to.Trim(ctx, load.Retention{Pipeline: r.Name, Source: r.From, Tables: tables, Before: before, EventsBefore: events, Now: now})
 	if n == (load.Trimmed{}) && err == nil {
 		return
 	}
