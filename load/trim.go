@@ -26,6 +26,9 @@ type Trimmer interface {
 	// Each source of a pipeline may call Trim on the same day. So Trim removes the rows of each pipeline, source and table
 	// only once per day in UTC. See [TrimDays].
 	//
+	// An SQL database commits each few thousand rows, so that others need not wait for long. It removes a run before the
+	// row changes of the run. If it fails, the next call removes the other rows.
+	//
 	// Cursors stay as they are. A transaction that began before Trim can still commit. After an error, the result counts
 	// the rows that were removed before the error.
 	Trim(ctx context.Context, r Retention) (Trimmed, error)

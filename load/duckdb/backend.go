@@ -77,6 +77,11 @@ func (t *transaction) CreateTemp(ctx context.Context, name, definition string) e
 	return t.Exec(ctx, "CREATE OR REPLACE TEMP TABLE "+name+" "+definition)
 }
 
+// DeleteSome implements [sqlmerge.Session].
+func (t *transaction) DeleteSome(ctx context.Context, table, condition, _ string, limit int64) (int64, string, error) {
+	return sqlmerge.DeleteByRowID(ctx, t, dialect{}.Place(table), condition, limit)
+}
+
 // Commit implements [sqlmerge.Session]. It notes whether the next detach must merge the log into the file.
 func (t *transaction) Commit(ctx context.Context) error {
 	if err := t.Exec(ctx, "COMMIT"); err != nil {

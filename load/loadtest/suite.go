@@ -226,6 +226,7 @@ var (
 		{"a table is adopted", testAdopt},
 		{"a table that is dropped", testStanding},
 		{"old rows are removed", testTrim},
+		{"many old rows are removed in parts", testTrimParts},
 		{"a removal of old rows fails at every step", testTrimFails},
 		{"old rows are removed during a pass", testTrimMeanwhile},
 		{"a survey", testSurvey},

@@ -192,6 +192,57 @@ func (b *fixture) left(t schemas.Table, columns ...string) (all []string) {
 	return all
 }
 
+// testTrimParts removes more rows than one transaction of Trim removes, and stops after the first transaction. Trim then
+// returns the number of rows that are really gone. It has removed the run before the row changes of the run. The next
+// call removes the others.
+func testTrimParts(t *testing.T, d Driver) {
+	const many = 12_000
+	b := newFixture(t, d)
+	if _, able := b.dest.(load.Trimmer); !able {
+		t.Skip("the destination cannot remove old rows")
+	}
+	old := noon.Add(-time.Hour)
+	changes := make([][]any, many)
+	for i := range changes {
+		changes[i] = []any{"r1", "nightly", "a", "a", old, "insert", fmt.Sprintf(`["%d"]`, i), nil, `{}`}
+	}
+	b.commit(load.Sweep{}, put{people, []Row{person(b.pass.Run, 0, "1", "ann")}})
+	b.writeOwn(load.Runs, []any{"r1", "nightly", old, old, "complete", `{}`, nil})
+	b.writeOwn(load.RowChanges, append(changes, []any{"r2", "nightly", "a", "a", noon, "insert", `["0"]`, nil, `{}`})...)
+	trim := func() (load.Trimmed, error) {
+		return b.dest.(load.Trimmer).Trim(t.Context(), b.retention("acme", noon, time.Time{}))
+	}
+	stop, parts := errors.New("stop"), 0
+	b.reopenWith(func(name string) error {
+		if name != "trimmed" {
+			return nil
+		}
+		parts++
+		return stop
+	})
+	first, err := trim()
+	if parts == 0 {
+		t.Skip("the destination removes old rows without transactions")
+	}
+	require.ErrorIs(t, err, stop)
+	require.Less(t, first.RowChanges, int64(many/2), "one transaction must stay short")
+	require.Positive(t, first.RowChanges)
+	require.EqualValues(t, 1, first.Runs)
+	require.Empty(t, b.driver.Rows(b, b.dest, load.Runs.Name), "a run must not stay without its row changes")
+	require.Len(t, b.driver.Rows(b, b.dest, load.RowChanges.Name), many+1-int(first.RowChanges))
+	b.reopenWith(func(name string) error {
+		if name == "trimmed" {
+			parts++
+		}
+		return nil
+	})
+	second, err := trim()
+	require.NoError(t, err)
+	require.Equal(t, load.Trimmed{RowChanges: many - first.RowChanges}, second)
+	require.Equal(t, 3, parts)
+	require.Len(t, b.driver.Rows(b, b.dest, load.RowChanges.Name), 1, "the young row change stays")
+}
+
 // ownRows returns rows of penstock's own tables with the three given times.
 func ownRows(old, late, young time.Time) []ownTable {
 	note := func(table string, at time.Time) []any {

@@ -43,6 +43,12 @@ func (s *session) Affect(ctx context.Context, query string) (int64, error) {
 	return r.RowsAffected()
 }
 
+// DeleteSome implements [sqlmerge.Session].
+func (s *session) DeleteSome(ctx context.Context, table, condition, _ string, limit int64) (int64, string, error) {
+	n, err := s.Affect(ctx, fmt.Sprintf("DELETE FROM %s WHERE %s LIMIT %d", s.b.Place(table), condition, limit))
+	return n, "", err
+}
+
 // translate translates a statement, and remembers the tables that it uses.
 func (s *session) translate(query string) string {
 	query, tables := translate(query)

@@ -87,13 +87,9 @@ func (d *DB) Settle(ctx context.Context, all []load.Settlement) []error {
 	return d.Store.Settle(ctx, all, d.b.pool.write)
 }
 
-// Trim implements [load.Trimmer].
-func (d *DB) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, err error) {
-	err = d.b.pool.write(ctx, func() error {
-		n, err = d.Store.Trim(ctx, r)
-		return err
-	})
-	return n, err
+// Trim implements [load.Trimmer]. Each of its transactions waits for a place of its own.
+func (d *DB) Trim(ctx context.Context, r load.Retention) (load.Trimmed, error) {
+	return d.TrimRetrying(ctx, r, d.b.pool.write)
 }
 
 // Share implements [load.Sharer].

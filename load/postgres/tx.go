@@ -154,6 +154,23 @@ func (t *transaction) Affect(ctx context.Context, query string) (int64, error) {
 	return t.affect(ctx, query)
 }
 
+// DeleteSome implements [sqlmerge.Session]. A place is the physical address of a row. Deleted rows stay in the table
+// until a vacuum, and no index finds the old rows. If each call scanned the table from its beginning, the time would
+// grow with the square of the number of old rows. If a row changes at the same time, it gets another address, and stays.
+func (t *transaction) DeleteSome(ctx context.Context, table, condition, after string, limit int64) (n int64, last string, err error) {
+	if after != "" {
+		condition = "ctid > " + literal(after) + "::tid AND " + condition
+	}
+	query := fmt.Sprintf("WITH gone AS (DELETE FROM %[1]s WHERE ctid = ANY (ARRAY(SELECT ctid FROM %[1]s WHERE %[2]s LIMIT %[3]d)) RETURNING ctid) "+
+		"SELECT count(*), max(ctid)::text FROM gone", t.b.Place(table), condition, limit)
+	err = t.Query(ctx, query, func(v []sqldriver.Value) error {
+		n, _ = v[0].(int64)
+		last, _ = v[1].(string)
+		return nil
+	})
+	return n, last, err
+}
+
 // CreateTemp implements [sqlmerge.Session].
 func (t *transaction) CreateTemp(ctx context.Context, name, definition string) error {
 	return t.run(ctx, temporary("pg_temp."+name, definition))

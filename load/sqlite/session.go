@@ -36,6 +36,11 @@ func (s *session) Affect(ctx context.Context, query string) (int64, error) {
 	return r.RowsAffected()
 }
 
+// DeleteSome implements [sqlmerge.Session].
+func (s *session) DeleteSome(ctx context.Context, table, condition, _ string, limit int64) (int64, string, error) {
+	return sqlmerge.DeleteByRowID(ctx, s, s.b.Place(table), condition, limit)
+}
+
 // Query implements [sqlmerge.Reader].
 func (s *session) Query(ctx context.Context, query string, row func([]driver.Value) error) error {
 	rows, err := s.conn.QueryContext(ctx, query) //nolint:rowserrcheck // sqlmerge.EachRow checks it

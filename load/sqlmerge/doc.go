@@ -139,6 +139,10 @@ type Session interface {
 	CreateTemp(ctx context.Context, name, definition string) error
 	// Affect runs a statement and returns the number of rows that it changed.
 	Affect(ctx context.Context, query string) (int64, error)
+	// DeleteSome deletes up to limit rows of one of penstock's own tables for which the condition is true, and returns
+	// how many it has deleted. It may return the place of the last of them. The next call begins after that place, and
+	// need not pass the deleted rows again. The place "" is the beginning of the table.
+	DeleteSome(ctx context.Context, table, condition, after string, limit int64) (n int64, last string, err error)
 
 	// Stage passes a FROM item for staged rows to the function use(). The item has the named columns, with their types
 	// in the given schema. It can be read only once, and only as a whole.
