@@ -5,6 +5,20 @@ import (
 	"time"
 )
 
+// OutcomeAge is how long the last outcome of a source is kept, if no run reads the source any more. // Invariant 6
+const OutcomeAge = 400 * 24 * time.Hour
+
+// OldOutcomes returns the time before which [Sources].Keep deletes outcomes. It is the zero time if there are no
+// records.
+func OldOutcomes(records []SourceRecord) (before time.Time) {
+	for _, r := range records {
+		if old := r.At.Add(-OutcomeAge); old.After(before) {
+			before = old
+		}
+	}
+	return before
+}
+
 // Sources stores which sources are paused, and the outcome of each source's last run. The cursors are in the
 // destinations, so no rows are lost if this state is lost. Processes open a Sources only for a short time, to read or
 // write. A Sources is safe for concurrent use. When a call returns, its changes are durable.
@@ -18,6 +32,7 @@ type Sources interface {
 	// Keep records the outcomes of sources. In each record, the caller sets Failures to 0 for a complete run, and to 1
 	// for any other run. Keep itself counts the incomplete runs in a row, and stores the number in Failures. It also
 	// stores the time of the last complete run in Complete. If the same run is recorded several times, it counts once.
+	// It deletes outcomes that are older than these by more than [OutcomeAge].
 	Keep(ctx context.Context, records []SourceRecord) error
 	// Records returns the outcomes of a pipeline's sources, sorted by pipeline and source. If pipeline is "", it
 	// returns the outcomes of all pipelines.

@@ -35,6 +35,8 @@ CREATE TABLE outcomes (
 	requests INTEGER NOT NULL,
 	PRIMARY KEY (pipeline, source)
 ) WITHOUT ROWID;
+`, `
+CREATE INDEX outcomes_by_age ON outcomes (at);
 `}
 
 const sourcesWait = 5 * time.Second
@@ -126,7 +128,8 @@ func (s *SourcesFile) Keep(ctx context.Context, records []SourceRecord) error {
 				return err
 			}
 		}
-		return nil
+		_, err = tx.ExecContext(ctx, `DELETE FROM outcomes WHERE at < ?`, OldOutcomes(records).UnixMicro())
+		return err
 	})
 }
 

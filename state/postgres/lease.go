@@ -79,6 +79,9 @@ func (s *Store) tryTake(ctx context.Context, name string) (l *lease, holder stri
 			ON CONFLICT (name) DO UPDATE SET token = excluded.token, holder = excluded.holder, since = excluded.since, until = excluded.until
 				WHERE l.until <= clock_timestamp() OR l.holder = excluded.holder
 			RETURNING token`, name, mine, s.o.leaseLife()).Scan(&token)
+		if err == nil {
+			_, err = tx.Exec(ctx, expiredLeases, unusedLease, mostUnused)
+		}
 		if !errors.Is(err, pgx.ErrNoRows) {
 			return err
 		}
@@ -93,6 +96,16 @@ func (s *Store) tryTake(ctx context.Context, name string) (l *lease, holder stri
 	}
 	return s.hold(ctx, name, token, asked), "", nil
 }
+
+// unusedLease is how old an expired lease must be before it is deleted. Its process was killed, and no process has taken
+// the lease since then, because its source or pipeline is gone. Neither the holder nor another process trusts an expired
+// lease, and a later lease of the same name gets a greater token. Invariant 13
+const unusedLease = 7 * 24 * time.Hour
+
+// expiredLeases deletes unused leases. Each new lease does this, so the table does not grow forever. The column since
+// has an index. It stays the same while a lease is renewed, so a renewal changes no index.
+const expiredLeases = `DELETE FROM leases WHERE name = ANY(ARRAY(SELECT name FROM leases
+	WHERE since < statement_timestamp() - $1::interval AND until < statement_timestamp() - $1::interval ORDER BY since LIMIT $2 FOR UPDATE SKIP LOCKED))`
 
 func (s *Store) hold(ctx context.Context, name string, token int64, asked time.Time) *lease {
 	l := &lease{s: s, name: name, token: token, lost: make(chan struct{})}

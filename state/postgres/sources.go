@@ -90,6 +90,7 @@ func (b sources) Keep(ctx context.Context, records []state.SourceRecord) error {
 				silent = excluded.silent, written = excluded.written, requests = excluded.requests`,
 				r.Pipeline, r.Source, r.Run, r.Status, clean(r.Error), r.At, whole, r.Failures, r.Silent, r.Rows, r.Requests)
 		}
+		batch.Queue("DELETE FROM source_outcomes WHERE ended < $1", state.OldOutcomes(records))
 		return tx.SendBatch(ctx, &batch).Close()
 	})
 	if err != nil {

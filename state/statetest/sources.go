@@ -59,6 +59,41 @@ func sourcesPause(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, map[string]state.Pause{"Acme": {At: at}}, paused)
 }
 
+// sourcesGone keeps the outcome of a source that no run reads any more, but not forever.
+func sourcesGone(t *testing.T, _ Rig, open func() state.Store) {
+	s, at := opened(t, open), time.Date(2026, 11, 22, 3, 4, 5, 6000, time.UTC)
+	keep := func(source string, after time.Duration) {
+		changeSources(t, s, func(s state.Sources) {
+			require.NoError(t, s.Keep(t.Context(), []state.SourceRecord{{Pipeline: "p", Source: source, Run: "r", Status: "complete", At: at.Add(after)}}))
+		})
+	}
+	keep("gone", 0)
+	changeSources(t, s, func(s state.Sources) {
+		require.NoError(t, s.Pause(t.Context(), "gone", state.Pause{At: at}))
+	})
+	for _, step := range []struct {
+		after time.Duration
+		left  []string
+	}{
+		{state.OutcomeAge, []string{"gone", "new"}},
+		{state.OutcomeAge + time.Second, []string{"new"}},
+		{-time.Second, []string{"late", "new"}}, // a worker whose report is late deletes nothing that is younger
+	} {
+		source := step.left[len(step.left)-1]
+		if step.after < 0 {
+			source = "late"
+		}
+		keep(source, step.after)
+		paused, records := readSources(t, s)
+		var left []string
+		for _, r := range records {
+			left = append(left, r.Source)
+		}
+		require.Equal(t, step.left, left)
+		require.Contains(t, paused, "gone", "a person has paused it")
+	}
+}
+
 func sourcesRecords(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, a, b := t.Context(), opened(t, open), opened(t, open)
 	at := time.Date(2026, 11, 22, 3, 4, 5, 6000, time.UTC)

@@ -50,6 +50,7 @@ func Run(t *testing.T, r Rig) {
 		"units of old runs are deleted if there are many": unitsForgottenMany,
 		"sources are paused for all processes":            sourcesPause,
 		"sources have a record each":                      sourcesRecords,
+		"sources that are gone leave no record":           sourcesGone,
 		"thousands of sources":                            sourcesMany,
 		"lease has one holder":                            leases,
 		"notes compare and swap":                          notes,
