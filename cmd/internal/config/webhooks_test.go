@@ -164,7 +164,7 @@ func TestWebhooksFaults(t *testing.T) {
 		{"style", block("parse: {style: kw}"), `5:73: source main webhooks scheme parse style "kw" is unknown; did you mean "kv"?`},
 		{"style missing", block("parse: {prefix: x}"), "scheme parse has no style"},
 		{"key of another style", block("parse: {style: bare, prefix: x}"), "5:65: source main webhooks scheme parse style bare has no prefix"},
-		{"kv without a signature", block("parse: {style: kv, ts: t}"), "needs sig"},
+		{"kv without a signature", block("parse: {style: kv, ts: t}"), "needs the setting sig"},
 		{"one key for two values", block("parse: {style: kv, sig: v1, ts: v1}"), `key "v1" is named twice`},
 		{"template", block("parse: {style: template, template: '{sig}{ts}'}"), "nothing between them"},
 		{"template without a signature", block("parse: {style: template, template: 'x{ts}'}"), "template has no {sig}"},
