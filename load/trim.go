@@ -29,8 +29,9 @@ type Trimmer interface {
 	// An SQL database commits each few thousand rows, so that others need not wait for long. It removes a run before the
 	// row changes of the run. If it fails, the next call removes the other rows.
 	//
-	// Cursors stay as they are. A transaction that began before Trim can still commit. After an error, the result counts
-	// the rows that were removed before the error.
+	// Cursors stay as they are. A transaction that began before Trim can still commit. There is one exception: a Parquet
+	// lake in a bucket without a catalog refuses the transaction of another process that has already written its files
+	// ([state.ErrMoved]). After an error, the result counts the rows that were removed before the error.
 	Trim(ctx context.Context, r Retention) (Trimmed, error)
 }
 

@@ -24,7 +24,7 @@ type engine struct {
 	reader    sync.Mutex // locked while the session for reads is in use
 	stage     *session   // creates views of the rows that a transaction loads
 	stages    int        // how many times rows were staged; the number is part of the name of the next stage
-	thread    thread     // runs the statements of the session write
+	thread    *thread    // runs the statements of the session write
 	temp      string
 	broken    bool // a fatal error has invalidated the engine
 
@@ -130,9 +130,7 @@ func (e *engine) close() error {
 			errs = append(errs, s.conn.Close())
 		}
 	}
-	if e.thread != nil {
-		close(e.thread)
-	}
+	e.thread.end()
 	if e.connector != nil {
 		errs = append(errs, e.connector.Close())
 	}

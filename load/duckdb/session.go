@@ -23,7 +23,7 @@ type session struct {
 	conn   *duckdb.Conn
 	arrow  *duckdb.Arrow
 	engine *engine
-	thread thread // runs the statements; nil: the caller's thread
+	thread *thread // runs the statements; nil: the caller's thread
 }
 
 // Exec implements [sqlmerge.Session].

@@ -126,7 +126,7 @@ func (d *DB) release() {
 	w := &d.window
 	w.gate <- struct{}{}
 	defer func() { <-w.gate }()
-	if w.users--; w.users > 0 {
+	if w.users--; w.users > 0 || w.engine == nil { // nil: the destination was closed while it was in use
 		return
 	}
 	if w.engine.broken || w.closed || time.Since(w.since) >= openTime {

@@ -40,7 +40,7 @@ func (x *builder) open(ctx context.Context) (err error) {
 	next := &manifest{store: x.folder.store, Format: formatVersion, Pipeline: x.key.Pipeline, Stream: x.key.Stream, Source: x.key.Source}
 	if x.base != nil {
 		next = x.base.clone()
-		next.Moves, next.MovedAt = 0, time.Time{}
+		next.Moves, next.MovedAt, next.StateAt = 0, time.Time{}, time.Time{}
 		next.Pipeline = x.key.Pipeline
 		next.Kept = append(next.Kept, generation{Sequence: x.base.Sequence, At: x.base.At, Name: x.base.name})
 	}

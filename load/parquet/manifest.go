@@ -39,9 +39,14 @@ type manifest struct {
 	Kept     []generation `json:"kept"` // earlier generations that are kept for readers
 
 	// Moves counts the commits that have changed only the cursor since the generation was made. A local
-	// folder stores such a cursor in a [position].
+	// folder stores such a cursor in a [position]. A generation made by [Lake.Trim] continues the count of the generation
+	// before it.
 	Moves   int64     `json:"moves,omitempty"`
 	MovedAt time.Time `json:"moved_at,omitzero"`
+
+	// StateAt is set if Lake.Trim made the generation. It is the time of the last commit of rows or of a cursor, which
+	// the table [load.State] shows.
+	StateAt time.Time `json:"state_at,omitzero"`
 
 	// Beside counts the generations that keep the cursor and the rows of the stream. Other sources have made them to
 	// widen columns of shared tables (see [tx.agree]), or they were made to remove old rows of internal tables (see

@@ -89,7 +89,11 @@ func (x *builder) writeInternal(ctx context.Context, next string) error {
 	}
 	x.next.Segments = slices.DeleteFunc(x.next.Segments, func(s *segment) bool { return s.Table == load.State.Name })
 	x.internalTable(load.Changes)
-	if err := x.appendInternal(load.State, []any{x.key.Pipeline, x.key.Stream, next, x.next.Sequence, x.when}); err != nil {
+	at := x.when
+	if !x.next.StateAt.IsZero() {
+		at = x.next.StateAt
+	}
+	if err := x.appendInternal(load.State, []any{x.key.Pipeline, x.key.Stream, next, x.next.Sequence, at}); err != nil {
 		return err
 	}
 	for _, t := range x.next.Tables {

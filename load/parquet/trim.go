@@ -19,8 +19,9 @@ import (
 )
 
 // Trim implements [load.Trimmer]. Each stream has internal tables of its own. So Trim makes one commit for each stream
-// that has rows to remove. It neither locks nor opens the files of other streams, because the manifests have the age of
-// the oldest row of each file: see [file.Oldest].
+// that has rows to remove. The manifests have the age of the oldest row of each file (see [file.Oldest]). If no file has
+// old rows, Trim opens no file. Otherwise it reads the certificates of all streams of the pipeline, and locks only the
+// streams with old rows.
 //
 // If sources share the streams, each source has files of its own, and Trim removes only rows of r.Source.
 func (l *Lake) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, err error) {
@@ -74,7 +75,7 @@ func (t *trim) run(ctx context.Context) error {
 		return err
 	}
 	var work errgroup.Group // without a context, because a failure of one stream does not stop the others
-	work.SetLimit(lookupLimit)
+	work.SetLimit(trimLimit)
 	failed := make([]error, len(manifests))
 	for i, m := range manifests {
 		if !t.due(m) {
@@ -89,6 +90,10 @@ func (t *trim) run(ctx context.Context) error {
 	}
 	return errors.Join(append(failed, work.Wait())...)
 }
+
+// trimLimit is how many streams Trim works on at the same time. Each of them writes as many files at the same time as
+// [Options].Writers says.
+const trimLimit = 2
 
 // folders returns the folders of streams that are not shared, and the folders of the source in shared streams.
 func (t *trim) folders(ctx context.Context) (out []*folder, err error) {
@@ -171,11 +176,14 @@ func (t *trim) stream(ctx context.Context, f *folder, k state.Key) (err error) {
 	// fence must not count this commit. // Invariant 13
 	x.next.Beside++
 	x.next.Moves, x.next.MovedAt = x.base.Moves, x.when
-	if err := x.commit(ctx, x.from); err != nil {
-		return err
+	if x.next.StateAt = x.base.StateAt; x.next.StateAt.IsZero() {
+		x.next.StateAt = committed(x.base)
 	}
-	t.add(n)
-	return nil
+	err = x.commit(ctx, x.from)
+	if x.done { // the rows are removed, even if a step after the commit has failed
+		t.add(n)
+	}
+	return err
 }
 
 func (t *trim) add(n load.Trimmed) {

@@ -123,8 +123,9 @@ func (t *trimmer) remove(ctx context.Context, s Session) error {
 	return nil
 }
 
-// plan finds out what to remove. The runs come first. A run that is left promises that its certificates and row changes
-// are there. So no run that is removed may be left without them if this process is killed. // Invariant 14
+// plan finds out what to remove. The runs come first, so that if this process is killed, no old run is left whose
+// certificates were removed. Row changes can be removed although their run stays: the field removed in the counts of a
+// later run then says so. // Invariant 14
 func (t *trimmer) plan(ctx context.Context, s Session) error {
 	c, r := newCatalog(t.b, s, load.Pass{}), t.of
 	names := []string{load.Changes.Name, load.Events.Name}
@@ -196,6 +197,7 @@ func newestRuns(ctx context.Context, c *catalog, where string, shared bool) (run
 // DeleteByRowID implements [Session].DeleteSome for a database in which each row has the hidden column rowid, and in
 // which a scan passes deleted rows quickly.
 func DeleteByRowID(ctx context.Context, s Session, place, condition string, limit int64) (int64, string, error) {
-	n, err := s.Affect(ctx, fmt.Sprintf("DELETE FROM %[1]s WHERE rowid IN (SELECT rowid FROM %[1]s WHERE %[2]s LIMIT %[3]d)", place, condition, limit))
+	// The condition is repeated, because a user's column with the name rowid would hide the column of the database.
+	n, err := s.Affect(ctx, fmt.Sprintf("DELETE FROM %[1]s WHERE rowid IN (SELECT rowid FROM %[1]s WHERE %[2]s LIMIT %[3]d) AND %[2]s", place, condition, limit))
 	return n, "", err
 }

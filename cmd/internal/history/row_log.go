@@ -42,12 +42,14 @@ func CheckKept(ctx context.Context, d load.Destination, run string, since time.T
 			Removed struct {
 				Changes int64
 				Before  time.Time
+				Error   string
 			}
 		}
 		if err := json.Unmarshal([]byte(cmp.Or(r.Text("counts"), "{}")), &counts); err != nil {
 			return fmt.Errorf("read counts of run %s: %w", r.Text("run"), err)
 		}
-		if c := counts.Removed; c.Changes > 0 && c.Before.After(removed[name]) {
+		// After an error, it is not known whether changes were removed.
+		if c := counts.Removed; (c.Changes > 0 || c.Error != "") && c.Before.After(removed[name]) {
 			removed[name] = c.Before
 		}
 		return nil

@@ -55,7 +55,8 @@ func TestCheckKept(t *testing.T) {
 	}
 	removed := `{"removed": {"changes": 3, "before": "2026-02-01T00:00:00Z"}}`
 	require.NoError(t, load.CommitRows(t.Context(), m, state.Key{Pipeline: "nightly", Stream: "runs"}, "", "1", load.Pass{Run: "r", Whole: true}, load.Runs,
-		run("r1", "nightly", "{}"), run("r2", "nightly", removed), run("r3", "hourly", `{"removed": {"certificates": 1, "before": "2026-02-01T00:00:00Z"}}`)))
+		run("r1", "nightly", "{}"), run("r2", "nightly", removed), run("r3", "hourly", `{"removed": {"certificates": 1, "before": "2026-02-01T00:00:00Z"}}`),
+		run("r4", "daily", `{"removed": {"changes": 0, "before": "2026-02-01T00:00:00Z", "error": "killed"}}`)))
 	for _, test := range []struct {
 		run   string
 		since time.Time
@@ -64,6 +65,7 @@ func TestCheckKept(t *testing.T) {
 		{"r1", noon.AddDate(0, -2, 0), "the logged changes from before 2026-02-01 00:00:00 were removed"},
 		{"r1", noon, ""},
 		{"r3", noon.AddDate(0, -2, 0), ""}, // only certificates were removed
+		{"r4", noon.AddDate(0, -2, 0), "the logged changes from before 2026-02-01 00:00:00 were removed"}, // unknown
 	} {
 		if err := CheckKept(t.Context(), m, test.run, test.since); test.want != "" {
 			require.EqualError(t, err, test.want)

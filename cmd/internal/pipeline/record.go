@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -129,7 +130,14 @@ func (w *runRow) orphan(r *run) [][]any {
 	if err != nil || !p.MidPass() || p.Pass == r.Run {
 		return nil
 	}
-	return [][]any{{p.Pass, r.Name, runid.Time(p.Pass), nil, string(StatusFailed), "{}", "the process was killed before the run ended"}}
+	const killed = "the process was killed before the run ended"
+	counts := []byte("{}")
+	if r.Keep > 0 { // the run may have removed old rows
+		if counts, err = json.Marshal(map[string]removed{"removed": {Before: r.Now().UTC().Add(-r.Keep), Error: killed}}); err != nil {
+			return nil
+		}
+	}
+	return [][]any{{p.Pass, r.Name, runid.Time(p.Pass), nil, string(StatusFailed), string(counts), killed}}
 }
 
 func summary(rep Report) any {
