@@ -79,8 +79,8 @@ func oneParent(s schemas.Stream, e *wire.Error) bool {
 }
 
 // othersAnswer reports whether the source still answers for another parent. It is called after an error that may
-// concern all parents. It requests the last parent that was answered. If the pass has no answer yet, it requests the
-// last parents before the interruption, and the next parents.
+// concern all parents. It requests the last parent for which the source has answered. If this pass has no answer yet,
+// it requests the last parents that were answered before an interruption, and then the parents that follow.
 func (f *fanPass) othersAnswer(ctx context.Context, w *lookahead, fault *wire.Error) bool {
 	if fault.Class == wire.Throttled || !fault.NotBefore.IsZero() {
 		return false

@@ -210,8 +210,8 @@ func (x *splitter) nested(i int, s position) (kept, rest []byte, end int) {
 	return kept, rest, end
 }
 
-// array splits the objects of the array at i. The objects are rows of t. If an object is kept completely, the array in
-// the rest has null in place of this object.
+// array splits the array at i, whose objects are rows of t. The result `kept` is an array of what the columns of t
+// keep of each object. The result `rest` is an array of what they do not keep: null for an object that is kept whole.
 func (x *splitter) array(i int, t *table, s position) (kept, rest []byte, end int) {
 	start, left := i, x.left
 	kept, rest = append(kept, '['), append(rest, '[')

@@ -206,7 +206,8 @@ func (c column) stored(t *testing.T, v string) string {
 	return strings.ToLower(c.typ) + " " + v
 }
 
-// wanted() returns the text that [facts] should have if the column c stores the value v of the source.
+// wanted() returns the text of a correctly stored value, in the form in which [facts] returns texts. The source has
+// sent the value v, and the column c stores it.
 func (c column) wanted(t *testing.T, v any, raw string) string {
 	t.Helper()
 	if c.typ == "JSON" {

@@ -70,8 +70,8 @@ func column(b arrow.RecordBatch, name string) arrow.Array {
 }
 
 // storedSQL returns a query for the keys and hashes of stored rows, in the order of the key. The caller runs the query
-// and compares the stored rows with the arriving rows. The range of compared keys then begins with the second result.
-// The parameter `arriving` is the first arriving key.
+// and compares the stored rows with the arriving rows. The result `begin` is the first key that is compared. The
+// parameter `arriving` is the first arriving key.
 func (o *order) storedSQL(t *target, arriving int64) (query string, begin int64) {
 	begin, start, from, to, turn := arriving, arriving, ">", "<=", ""
 	if o.direction < 0 {

@@ -2,6 +2,7 @@ package pipeline
 
 import (
 	"encoding/json"
+	"errors"
 	"testing"
 	"time"
 
@@ -49,4 +50,40 @@ func TestFirstRunOfADayRemovesOldRows(t *testing.T) {
 	now = now.Add(1000 * time.Hour)
 	r.must(StatusComplete)
 	require.Len(t, r.certificates("crm_leads"), 5, "without a limit, all certificates stay")
+}
+
+// A run that was killed may have removed old rows without a record of it. The next run records this possibility in the
+// row of the killed run. // Invariant 14
+func TestKilledRunMayHaveRemovedRows(t *testing.T) {
+	l := &sourcetest.List{Records: sourcetest.Records(0, 3), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
+	for _, keep := range []time.Duration{0, 36 * time.Hour} {
+		r.config.Keep = keep
+		steps := 0
+		r.restart(func(string) error {
+			if steps++; steps > 8 { // after the row says that the run is in progress
+				return errors.New("killed")
+			}
+			return nil
+		})
+		_, _ = r.run(t.Context())
+		r.restart(nil)
+		begun := time.Now()
+		r.must(StatusComplete)
+		var all []runCounts
+		for _, row := range r.memory.Rows(load.Runs.Name) {
+			if row["status"] == string(StatusFailed) {
+				var counts runCounts
+				require.NoError(t, json.Unmarshal([]byte(row["counts"]), &counts))
+				all = append(all, counts)
+			}
+		}
+		last := all[len(all)-1].Removed
+		if keep == 0 {
+			require.Nil(t, last, "without a limit, runs remove nothing")
+			continue
+		}
+		require.NotEmpty(t, last.Error)
+		require.WithinDuration(t, begun.Add(-keep), last.Before, time.Hour)
+	}
 }

@@ -69,8 +69,9 @@ func (j *sharedJournal) Orphans(context.Context, string) (all []state.SlotRecord
 	return all, nil
 }
 
-// A slot cannot begin, because another process has begun a run and has then ended. The daemon reports this once. It
-// calls Await, which ends the other run, and then the slot begins. // Invariant 15
+// A slot cannot begin, because another process has begun a run. That process was killed, so its run never ends by
+// itself. The daemon reports this once. It calls Await, which ends the other run, and then the slot begins.
+// Invariant 15
 func TestOtherRunEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
