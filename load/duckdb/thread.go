@@ -15,7 +15,10 @@ type thread struct {
 func newThread() *thread {
 	t := &thread{calls: make(chan func()), ended: make(chan struct{})}
 	go func() {
-		runtime.LockOSThread() // without unlock: the thread ends with the goroutine
+		runtime.LockOSThread()
+		// Without the unlock, the thread would end with the goroutine. Child processes that the thread had started before
+		// would then get the signal that they get at the death of their parent (PR_SET_PDEATHSIG).
+		defer runtime.UnlockOSThread()
 		for {
 			select {
 			case f := <-t.calls:
