@@ -23,6 +23,7 @@ func TestThread(t *testing.T) {
 }
 
 // A transaction that is still open when the destination is closed gets an error, and its end changes nothing.
+// Then the same process can open the file again.
 func TestCloseDuringTransaction(t *testing.T) {
 	d, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "a.duckdb")})
 	require.NoError(t, err)
@@ -32,4 +33,11 @@ func TestCloseDuringTransaction(t *testing.T) {
 	require.NoError(t, d.Close())
 	require.Error(t, s.Exec(t.Context(), "SELECT 1"))
 	release()
+
+	again, err := Open(t.Context(), d.o)
+	require.NoError(t, err)
+	_, release, err = again.acquire(t.Context(), writing)
+	require.NoError(t, err)
+	release()
+	require.NoError(t, again.Close())
 }

@@ -70,7 +70,12 @@ func (d *DB) stop() error {
 	}
 	e := w.engine
 	w.engine = nil
-	return e.close()
+	err := e.close()
+	if w.open != detached { // a user is left; the engine has closed the file
+		w.open = detached
+		inUse.release(d.o.Path)
+	}
+	return err
 }
 
 // acquire attaches the file until release is called. If another process has the file open, acquire waits up to

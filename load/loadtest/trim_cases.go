@@ -37,7 +37,10 @@ func testTrim(t *testing.T, d Driver) {
 	}
 	left := b.left
 	made := len(left(load.Changes, "table"))
+	committed := func() []string { return left(load.State, "stream", "updated_at") }
+	before := committed()
 	require.Equal(t, load.Trimmed{Certificates: 1, Runs: 2, Rejects: 1, RowChanges: 1, Events: 1, Notes: 2}, trim(noon, noon.Add(-time.Minute)), "the runs r0 and r3 do not have the newest certificate of any stream")
+	require.Equal(t, before, committed(), "a removal is no commit of a stream")
 	require.Equal(t, []string{"hourly r0 a", "hourly r1 a", "nightly r1 a", "nightly r1 b", "nightly r2 a"}, left(load.Certificates, "pipeline", "run", "stream"))
 	require.Equal(t, []string{"r1", "r2", "r4", "r5"}, left(load.Runs, "run"))
 	require.Equal(t, []string{"accepted", "open", "other", "young"}, left(load.Rejects, "record_id"))
@@ -46,7 +49,9 @@ func testTrim(t *testing.T, d Driver) {
 	require.Len(t, left(load.Changes, "table"), made-2)
 	b.writeOwn(load.Certificates, certificateRow("r0", "nightly", "a", old))
 	require.Zero(t, trim(noon, noon), "an earlier call on this day has removed the rows")
+	before = committed()
 	require.EqualValues(t, 1, trim(noon.AddDate(0, 0, 1), noon).Certificates)
+	require.Equal(t, before, committed(), "a removal is no commit of a stream")
 	b.reopen()
 	b.run(2)
 	require.EqualValues(t, 1, b.commit(sweep("people"), put{people, []Row{person(b.pass.Run, 0, "1", "ann")}}).Unchanged)

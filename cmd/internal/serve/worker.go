@@ -20,7 +20,7 @@ type worker struct {
 	changed chan struct{} // wakes the worker before the next slot is due
 	events  chan struct{}
 	hints   chan struct{}
-	others  chan string // ids of other processes' runs, because of which a run of this process could not begin
+	others  chan string // ids of runs of other processes: while they are in progress, a run of this process cannot begin
 
 	mu      sync.Mutex
 	p       Pipeline
