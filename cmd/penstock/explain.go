@@ -6,10 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/knowledge"
 	"github.com/penstock-data/penstock/cmd/internal/render"
-	"github.com/penstock-data/penstock/extract"
 )
 
 func explainCmd(a *app) *cobra.Command {
@@ -37,29 +35,9 @@ source. To learn more about a stream, run ` + "`penstock discover`" + `.`,
 	}
 }
 
-// explanation is what `explain --json` prints.
-type explanation struct {
-	Stream    string             `json:"stream"`
-	LearnedAt time.Time          `json:"learned_at,omitzero"`
-	Kept      string             `json:"destination,omitempty"` // the destination that stores the convention
-	Requests  int                `json:"requests"`              // requests that were sent to learn the convention
-	Facts     []extract.Fact     `json:"facts"`
-	YAML      string             `json:"yaml"`
-	Proved    *history.LastPass  `json:"certificate,omitempty"` // certificate of the last pass
-	Rest      []history.Overflow `json:"rest,omitempty"`        // members without a column, because of the column limit
-}
-
 func printKnowledge(a *app, k knowledge.Knowledge) error {
 	if a.json {
-		facts := k.Facts()
-		if facts == nil {
-			facts = []extract.Fact{}
-		}
-		e := explanation{k.Stream.Name, k.Learned.LearnedAt, k.StoredIn, k.Learned.Requests, facts, k.YAML(), nil, k.Rest}
-		if k.LastPass.Run != "" {
-			e.Proved = &k.LastPass
-		}
-		return render.NewEncoder(a.out).Encode(e)
+		return render.NewEncoder(a.out).Encode(k.Explain())
 	}
 	switch {
 	case k.Learned.Of != "":

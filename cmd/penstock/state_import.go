@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/state"
@@ -79,7 +80,7 @@ func readMoves(path string, d *open.Reader, only []string) ([]move, error) {
 		}
 		m, err := readMove(lines.Bytes(), d)
 		if err == nil && seen[m.key] {
-			err = fmt.Errorf("duplicate cursor of %s %s", m.key.Pipeline, ofWhom(m.key))
+			err = fmt.Errorf("duplicate cursor of %s %s", m.key.Pipeline, history.StreamName(m.key))
 		}
 		if err != nil {
 			faults = append(faults, fmt.Errorf("%s:%d: %w", path, n, err))

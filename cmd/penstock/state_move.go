@@ -12,6 +12,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/cmd/internal/render"
@@ -54,7 +55,7 @@ func moveCursors(ctx context.Context, a *app, d *open.Reader, moves []move, yes 
 	}
 	if !yes {
 		for _, m := range todo {
-			fmt.Fprintf(a.err, "%s %s: %s -> %s\n", m.key.Pipeline, ofWhom(m.key), shownCursor(m.was), shownCursor(m.next))
+			fmt.Fprintf(a.err, "%s %s: %s -> %s\n", m.key.Pipeline, history.StreamName(m.key), shownCursor(m.was), shownCursor(m.next))
 		}
 	}
 	backup, unlock, err := beginMoves(ctx, a, d, todo, yes, fmt.Sprintf("move %s in %s?", render.Plural(len(todo), "cursor"), d.Name))
@@ -132,7 +133,7 @@ func commitMove(ctx context.Context, a *app, d *open.Reader, m move, backup stri
 	if a.json {
 		return render.NewEncoder(a.out).Encode(moved{m.key.Pipeline, m.key.Source, m.key.Stream, string(m.was), string(m.next), backup})
 	}
-	return a.say("%s %s: %s\n", m.key.Pipeline, ofWhom(m.key), shownCursor(m.next))
+	return a.say("%s %s: %s\n", m.key.Pipeline, history.StreamName(m.key), shownCursor(m.next))
 }
 
 // shownCursor formats a cursor for display.
