@@ -46,7 +46,7 @@ func openDuckDB(ctx context.Context, opener *open.Opener, d config.Destination) 
 		return nil, failure.Usage("", "a DuckDB destination does not support the key `schema`")
 	}
 	path, query := open.FilePath(d)
-	o := duckdb.Options{Path: path, Mode: d.Mode, Log: opener.Log, Step: opener.Step}
+	o := duckdb.Options{Path: path, Mode: d.Mode, ReadOnly: d.ReadOnly, Log: opener.Log, Step: opener.Step}
 	if err := options(query, map[string]func(string) error{
 		"block_size":      countOption(&o.BlockSize),
 		"memory_limit":    textOption(&o.MemoryLimit),

@@ -27,6 +27,9 @@ type Options struct {
 	TempDir     string        // where to create a private folder for data that does not fit in memory; default: the system's folder for temporary files
 	WaitLock    time.Duration // how long to wait for a file that another process has open; 0: 30 s, negative: do not wait
 
+	// ReadOnly opens the file only for reading. Many processes can read a file at the same time. A write returns an error.
+	ReadOnly bool
+
 	// StorageVersion is the format of a file that is created. The default "v1.4.0" takes a quarter less CPU to write than
 	// "v1.0.0". Older engines can read only "v1.0.0".
 	StorageVersion string

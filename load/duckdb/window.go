@@ -100,6 +100,12 @@ func (d *DB) acquire(ctx context.Context, m mode) (e *engine, release func(), er
 
 func (d *DB) tryAcquire(ctx context.Context, m mode) (*engine, error) {
 	w := &d.window
+	switch {
+	case d.o.ReadOnly && m == writing:
+		return nil, fmt.Errorf("open %s: %w", d.o.Path, errReadOnly)
+	case d.o.ReadOnly:
+		m = querying
+	}
 	select {
 	case w.gate <- struct{}{}:
 		defer func() { <-w.gate }()
@@ -282,6 +288,9 @@ func (p *paths) release(path string) {
 
 // errInUse reports that another destination of this process has the file open.
 var errInUse = errors.New("in use by this process")
+
+// errReadOnly reports a write to a file that Options.ReadOnly protects.
+var errReadOnly = errors.New("opened only for reading")
 
 // locked() reports whether the error means that another destination or another process has the file open.
 func locked(err error) bool {

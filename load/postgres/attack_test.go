@@ -3,10 +3,12 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
@@ -123,6 +125,23 @@ func TestQueryForeignFunctions(t *testing.T) {
 	require.NoError(t, d.Query(t.Context(), "SELECT n FROM shorts", nothing), "the message's other proposal solves the problem")
 	server.Exec("DROP TABLE s.theirs; ALTER FUNCTION s.evil() OWNER TO penstock; CREATE OR REPLACE FUNCTION s.evil() RETURNS int LANGUAGE sql AS 'SELECT 7'")
 	require.NoError(t, d.Query(t.Context(), "SELECT n FROM report", nothing), "the message's proposal solves the problem")
+}
+
+// If the context of a query has a deadline, the server gets a time limit too. A query cannot change the limit.
+func TestQueryTimeLimit(t *testing.T) {
+	d := open(t, Options{URL: pgtest.Start(t).URL()})
+	shown := func(ctx context.Context) (text string) {
+		require.NoError(t, d.Query(ctx, "SHOW statement_timeout", func(b arrow.RecordBatch) error {
+			text = b.Column(0).ValueStr(0)
+			return nil
+		}))
+		return text
+	}
+	require.Equal(t, "0", shown(t.Context()))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	require.Regexp(t, "^[0-9]+(ms|s|min|h)$", shown(ctx))
+	require.ErrorIs(t, d.Query(ctx, "SELECT set_config('statement_timeout', '0', true)", func(arrow.RecordBatch) error { return nil }), ErrNotReadOnly)
 }
 
 // A query must not call built-in functions that have effects beyond the transaction.

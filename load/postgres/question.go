@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -64,6 +65,11 @@ var comments = regexp.MustCompile(`(?s)` + comment)
 // run runs a query and passes on its result.
 func (q readQuery) run(ctx context.Context, s *session, schema string, visit func(arrow.RecordBatch) error) error {
 	defer deallocateQuery(s)
+	if at, ok := ctx.Deadline(); ok { // the server stops the statement, even if it does not get the request to cancel it
+		if err := s.run(ctx, "SET LOCAL statement_timeout = "+literal(millis(time.Until(at)+timeoutMargin))); err != nil {
+			return err
+		}
+	}
 	stmt, name, err := q.prepare(ctx, s, schema)
 	if err != nil {
 		return err
@@ -73,6 +79,10 @@ func (q readQuery) run(ctx context.Context, s *session, schema string, visit fun
 	}
 	return s.answer(ctx, stmt, name, visit)
 }
+
+// timeoutMargin is the time between the end of a query's context and the end of its statement by the server. In this
+// time, the client cancels the statement, with a clearer error.
+const timeoutMargin = 2 * time.Second
 
 // queryName is the name of the prepared query.
 const queryName = "penstock_query"

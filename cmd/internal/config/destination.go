@@ -22,6 +22,9 @@ type Destination struct {
 	Mode    fs.FileMode // mode of created files; 0: the umask decides, but other users can never write
 	Files   string      // folder for downloaded files, such as PDFs; "": the default of the scheme
 
+	// ReadOnly opens a DuckDB file only for reading. Package open sets it. It is no key of the configuration.
+	ReadOnly bool
+
 	// A pipeline may write to several destinations on the same server. Together is the number of these destinations,
 	// including this one. If several pipelines write to this destination, Together is the largest number.
 	Together int

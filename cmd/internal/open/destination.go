@@ -104,6 +104,7 @@ func (o *Opener) Destination(ctx context.Context, c *config.Config, d config.Des
 	if err := o.checkHost(ctx, c, d); err != nil {
 		return nil, err
 	}
+	d.ReadOnly = d.ReadOnly || o.ReadOnly
 	dest, err := o.Pool.open(d, func() (load.Destination, error) { return p.Open(ctx, o, d) })
 	if err != nil {
 		return nil, fmt.Errorf("open destination %s: %w", d.Name, err)

@@ -19,12 +19,13 @@ type Opener struct {
 	Context   context.Context                                              // ends when the process is stopped; nil: a context that never ends
 	Attempted func(source, surface string, status int, took time.Duration) // called after each request to a source; may be nil
 
-	Locks  PipelineLocks      // locks of the pipelines that this process works on
-	Pool   *DestinationPool   // destinations that parts of this process share; nil if each opens its own
-	Life   time.Duration      // how long leases and units live without renewal; 0 for the default
-	As     Host               // for tests: the host that this process claims to run on; zero for the real one
-	Step   func(string) error // called at each step of a commit. Tests end the process there
-	Warned sync.Map           // warnings about the rights of database roles that were already logged
+	Locks    PipelineLocks      // locks of the pipelines that this process works on
+	Pool     *DestinationPool   // destinations that parts of this process share; nil if each opens its own
+	ReadOnly bool               // this process changes no destination: files are opened only for reading
+	Life     time.Duration      // how long leases and units live without renewal; 0 for the default
+	As       Host               // for tests: the host that this process claims to run on; zero for the real one
+	Step     func(string) error // called at each step of a commit. Tests end the process there
+	Warned   sync.Map           // warnings about the rights of database roles that were already logged
 
 	stores    stores           // open state stores
 	governors budget.Governors // governors of the accounts of sources

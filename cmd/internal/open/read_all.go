@@ -20,7 +20,7 @@ func (o *Opener) ReadAll(ctx context.Context, q Selection, use func(*Reader) err
 	}
 	chosen := c.Destinations
 	if d, source, err := q.find(c); err == nil {
-		return o.readPart(ctx, c, d.For(source), source, use)
+		return o.readPart(ctx, c, q.place(d.For(source)), source, use)
 	} else if q.Source != "" || q.To != "" {
 		d, known := c.Destination(q.To)
 		if !known || !d.PerSource() || q.Source != "" {
@@ -38,7 +38,7 @@ func (o *Opener) ReadAll(ctx context.Context, q Selection, use func(*Reader) err
 		var failed []string // parts that cannot be read
 		var first error
 		for _, part := range parts {
-			err := o.readPart(ctx, c, d.For(part), part, func(r *Reader) error {
+			err := o.readPart(ctx, c, q.place(d.For(part)), part, func(r *Reader) error {
 				opened++
 				return use(r)
 			})

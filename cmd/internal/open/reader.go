@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/render"
+	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -32,6 +34,7 @@ type Reader struct {
 type Selection struct {
 	To, Source string
 	Sources    bool // the command needs sources as well
+	Published  bool // if a destination publishes a copy for readers, and the copy exists, read the copy
 }
 
 // find returns the selected destination and source.
@@ -79,7 +82,25 @@ func (o *Opener) Read(ctx context.Context, q Selection, use func(*Reader) error)
 	if err != nil {
 		return err
 	}
-	return o.readPart(ctx, c, d, source, use)
+	return o.readPart(ctx, c, q.place(d), source, use)
+}
+
+// place returns the destination to open: the published copy if it is wanted and exists, otherwise d itself. The copy is
+// opened only for reading, because a copy to which another program has written is not replaced.
+func (q Selection) place(d config.Destination) config.Destination {
+	if !q.Published || d.Publish == "" {
+		return d
+	}
+	if _, err := os.Stat(d.Publish); err != nil {
+		return d // nothing was published yet
+	}
+	_, options, some := strings.Cut(d.URL.Reveal(), "?")
+	url := d.Scheme + ":" + d.Publish
+	if some {
+		url += "?" + options
+	}
+	d.URL, d.Publish, d.ReadOnly = wire.Secret(url), "", true
+	return d
 }
 
 // absentError says that nothing was loaded into a destination yet.
@@ -124,13 +145,17 @@ func (o *Opener) readPart(ctx context.Context, c *config.Config, d config.Destin
 
 // Ask passes a querier for the destination to use(). It returns an error if the destination does not support SQL.
 func (r *Reader) Ask(ctx context.Context, use func(load.Querier) error) error {
-	if q, ok := r.Destination.(load.Querier); ok {
+	own := *r
+	if shared, ok := r.Destination.(*sharedDestination); ok {
+		own.Destination = shared.Destination // a handle has only the methods of load.Destination
+	}
+	if q, ok := own.Destination.(load.Querier); ok {
 		return use(q)
 	}
 	if r.Kind.Querier == nil {
 		return failure.Usage("", "destination %s (%s) does not support SQL", r.Name, r.Config.Scheme)
 	}
-	q, err := r.Kind.Querier(ctx, r)
+	q, err := r.Kind.Querier(ctx, &own)
 	if err != nil {
 		return err
 	}
