@@ -119,6 +119,11 @@ oauth: ## fetch authorization servers by other authors once; test sign-in, renew
 	@sh .ci/servers $(SERVERS) oauth
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^TestRealOAuth$$' -count=1 -timeout 20m ./cmd/penstock
 
+.PHONY: inspect
+inspect: ## fetch the inspector of the Model Context Protocol once; it calls the tools of penstock mcp and of penstock serve
+	@sh .ci/servers $(SERVERS) inspector
+	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^TestInspector$$' -count=1 -timeout 10m ./cmd/penstock
+
 .PHONY: stores
 stores: ## fetch object stores by other authors once; test Parquet in a bucket of each
 	@sh .ci/servers $(SERVERS) stores

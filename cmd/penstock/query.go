@@ -89,7 +89,7 @@ func queryForm(a *app, f queryFlags) (render.Form, error) {
 	return is, nil
 }
 
-func isTerminal(w io.Writer) bool {
+func isTerminal(w any) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }

@@ -111,7 +111,7 @@ type ServeToken struct {
 }
 
 // ServeRoles returns the roles of tokens. Each role includes the roles before it.
-func ServeRoles() []string { return []string{"metrics", "read", "operate"} }
+func ServeRoles() []string { return []string{"metrics", "read", "query", "operate"} }
 
 // Collector is a server to which the daemon sends traces or run events.
 type Collector struct {

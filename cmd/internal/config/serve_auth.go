@@ -38,7 +38,7 @@ func readServeAuth(v value) []ServeToken {
 	case given == 0:
 		v.fault(v.pos(), "serve auth has no token; want token: ${PENSTOCK_DASHBOARD_TOKEN}, or tokens: [{name: …, token: …, role: read}]")
 	case given == len(all) && !slices.ContainsFunc(all, opens):
-		v.fault(v.pos(), "serve auth: no token opens the dashboard; add token: ${PENSTOCK_DASHBOARD_TOKEN}, or one with role: read or operate")
+		v.fault(v.pos(), "serve auth: no token opens the dashboard; add token: ${PENSTOCK_DASHBOARD_TOKEN}, or one with role: read, query or operate")
 	}
 	return all
 }

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/assistant"
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
@@ -24,12 +25,13 @@ import (
 
 // Dashboard serves the daemon's pages and API, and collects their data.
 type Dashboard struct {
-	opener *open.Opener
-	board  *board.Board
-	Facts  *boardfacts.Facts
-	conf   atomic.Pointer[config.Config] // the current configuration
-	scheme func(config.Source) string
-	guard  *access.Guard // checks access at every route that accepts a token
+	opener  *open.Opener
+	board   *board.Board
+	Facts   *boardfacts.Facts
+	conf    atomic.Pointer[config.Config] // the current configuration
+	scheme  func(config.Source) string
+	guard   *access.Guard // checks access at every route that accepts a token
+	version string        // version of penstock
 
 	closed bool                     // the daemon started with tokens
 	wrong  chan serve.AccessRefused // uses of wrong tokens, to be written to the audit log
@@ -48,7 +50,7 @@ type DashboardConfig struct {
 
 // OpenDashboard returns the dashboard of a configuration.
 func OpenDashboard(c *config.Config, o DashboardConfig) (*Dashboard, error) {
-	d := &Dashboard{opener: o.Opener, scheme: o.Scheme, closed: len(c.Serve.Tokens) > 0, wrong: make(chan serve.AccessRefused, 256)}
+	d := &Dashboard{opener: o.Opener, scheme: o.Scheme, version: o.Version, closed: len(c.Serve.Tokens) > 0, wrong: make(chan serve.AccessRefused, 256)}
 	d.guard = access.New(access.Options{Log: o.Opener.Log, Observe: func(n serve.AccessRefused) {
 		o.Observe(n)
 		if !n.Limited { // after too many wrong tokens, refusals are not recorded, so that the audit log stays small
@@ -92,6 +94,7 @@ func define(guard *access.Guard, c *config.Config, closed bool) {
 func (d *Dashboard) Mount(to *serve.Daemon) {
 	d.Facts.Attach(to)
 	to.Handlers.Board, to.Handlers.API, to.Handlers.Events = d.board, d.board, d.board
+	to.Handlers.Assistant = assistant.New(assistant.Options{Opener: d.opener, Version: d.version}).Handler(d.guard)
 	to.Handlers.Metrics = d.guard.Require(access.Metrics, to.Handlers.Metrics)
 }
 

@@ -16,12 +16,13 @@ import (
 // Handlers serve the routes of the daemon. For a nil handler, the response is 404. A handler gets the path
 // unchanged.
 type Handlers struct {
-	Webhooks http.Handler // paths below /webhooks/, any method; the path may have double slashes
-	Health   http.Handler // GET /healthz and /readyz
-	Metrics  http.Handler // GET /metrics
-	Events   http.Handler // GET /events; it runs until the client disconnects, and must set a deadline for each of its writes
-	API      http.Handler // /api/v1/…
-	Board    http.Handler // everything else
+	Webhooks  http.Handler // paths below /webhooks/, any method; the path may have double slashes
+	Health    http.Handler // GET /healthz and /readyz
+	Metrics   http.Handler // GET /metrics
+	Events    http.Handler // GET /events; it runs until the client disconnects, and must set a deadline for each of its writes
+	API       http.Handler // /api/v1/…
+	Assistant http.Handler // /mcp
+	Board     http.Handler // everything else
 }
 
 // Limits of a request. Handlers limit bodies themselves.
@@ -90,6 +91,7 @@ func (d *Daemon) Routes() []Route {
 		{"GET /metrics", h.Metrics, false},
 		{"GET /events", endless(h.Events), false},
 		{"/api/v1/", h.API, false},
+		{"/mcp", h.Assistant, false},
 		{"/", h.Board, false},
 	}
 }

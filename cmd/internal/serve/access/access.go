@@ -24,10 +24,11 @@ type Role string
 const (
 	Metrics Role = "metrics" // may read only /metrics
 	Read    Role = "read"    // may read the dashboard and its API
+	Query   Role = "query"   // may also read the rows of tables, with SQL
 	Operate Role = "operate" // may also start runs, pause and resume
 )
 
-var rank = map[Role]int{Metrics: 1, Read: 2, Operate: 3}
+var rank = map[Role]int{Metrics: 1, Read: 2, Query: 3, Operate: 4}
 
 // Includes reports whether r has the permissions of the required role.
 func (r Role) Includes(required Role) bool { return rank[r] >= rank[required] && rank[r] > 0 }

@@ -60,7 +60,7 @@ func (b *Board) seen(next http.Handler) http.Handler {
 			return
 		case !who.Role.Includes(access.Operate):
 			b.audit(r, who, r.Method+" "+r.URL.Path, "", access.ErrRole)
-			b.problem(w, r, http.StatusForbidden, "the token "+who.Name+" has the role read and cannot change anything; set `role: operate` in the configuration to allow it")
+			b.problem(w, r, http.StatusForbidden, "the token "+who.Name+" has the role "+string(who.Role)+" and cannot change anything; set `role: operate` in the configuration to allow it")
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, who)))
