@@ -3,13 +3,19 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
@@ -58,4 +64,43 @@ func fleetTook(t *testing.T, workers int, slots string) time.Duration {
 	}
 	r.whole()
 	return time.Duration(seconds * float64(time.Second))
+}
+
+// TestFleetPlansMany: serve plans a run over all streams of many workspaces, in one transaction. The test logs the time
+// and the work. PENSTOCK_TEST_WORKSPACES sets the number of workspaces.
+func TestFleetPlansMany(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
+	t.Setenv(lifeEnv, fleet.DefaultLife.String()) // the server ends transactions that are idle for longer
+	workspaces := 100
+	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_WORKSPACES")); err == nil {
+		workspaces = n
+	}
+	r := newFleet(t, 1, "@every 1s")
+	for i := 1; i < workspaces; i++ {
+		r.made = append(r.made, fmt.Sprintf("ws%03d", i))
+	}
+	list := filepath.Join(r.dir, "all.csv")
+	require.NoError(t, os.WriteFile(list, []byte("name\n"+strings.Join(r.made, "\n")+"\n"), 0o600))
+	text, err := os.ReadFile(r.config())
+	require.NoError(t, err)
+	all := regexp.MustCompile(`(?m)^  ws000: .*\n`).ReplaceAllLiteralString(strings.Replace(string(text), fleetStreams, "'*'", 1), fmt.Sprintf(`  from: {file: %s}
+  template: {v2: {base_url: "%s/{name}", auth: {api_key: "{name}"}, rate: 100/s}, app: {base_url: "%[2]s/{name}", auth: {token: "{name}"}, rate: 100/s}}
+`, list, r.url))
+	require.NoError(t, os.WriteFile(r.config(), []byte(all), 0o600))
+	begun := time.Now()
+	serve := r.start("serve", "--slots", "0")
+	r.until("SELECT count(*) > 0 FROM units", "true")
+	t.Logf("%s units, %s jobs after %s; plan %s", r.text("SELECT count(*) FROM units"), r.text("SELECT count(*) FROM river_job"), time.Since(begun).Round(time.Millisecond),
+		r.text("SELECT min(ready) - min(started) FROM runs, (SELECT clock_timestamp() ready) x"))
+	require.Equal(t, "0", r.text("SELECT count(*) FROM units WHERE planned <> (SELECT count(*) FROM units) OR job IS NULL"))
+	require.Equal(t, strconv.Itoa(workspaces), r.text("SELECT count(*) FROM river_job"))
+	run := r.text("SELECT max(run) FROM units")
+	begun = time.Now()
+	code, out, errs := r.penstock(t, "runs", "cancel", run)
+	require.Zero(t, code, out+errs)
+	t.Logf("cancelled after %s", time.Since(begun).Round(time.Millisecond))
+	serve.end(t)
+	t.Logf("serve: %s of CPU, %d MB", serve.ProcessState.UserTime()+serve.ProcessState.SystemTime(), serve.ProcessState.SysUsage().(*syscall.Rusage).Maxrss>>10)
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -62,15 +61,23 @@ func refuseEarly(ctx context.Context, tx pgx.Tx, s state.SlotRecord) error {
 }
 
 // refuseUnits returns [state.ErrUnderWay], wrapped, if another run of a new unit's pipeline has units that have not
-// ended. The parameters `runs` and `pipelines` have the run and the pipeline of each new unit. // Invariant 14
-func refuseUnits(ctx context.Context, tx pgx.Tx, runs, pipelines []string) error {
-	for _, p := range slices.Compact(slices.Sorted(slices.Values(pipelines))) {
+// ended. // Invariant 14
+func refuseUnits(ctx context.Context, tx pgx.Tx, units []state.Unit) error {
+	for _, p := range pipelinesOf(units) {
 		if err := lockRuns(ctx, tx, p); err != nil {
 			return err
 		}
 	}
+	var runs, pipelines []string
+	seen := map[[2]string]bool{}
+	for _, u := range units {
+		if key := [2]string{u.Run, u.Pipeline}; !seen[key] {
+			seen[key] = true
+			runs, pipelines = append(runs, u.Run), append(pipelines, u.Pipeline)
+		}
+	}
 	var other string
-	err := tx.QueryRow(ctx, `SELECT coalesce(max(units.run), '') FROM units JOIN (SELECT DISTINCT run, pipeline FROM unnest($1::text[], $2::text[]) n(run, pipeline)) n USING (pipeline)
+	err := tx.QueryRow(ctx, `SELECT coalesce(max(units.run), '') FROM units JOIN unnest($1::text[], $2::text[]) n(run, pipeline) USING (pipeline)
 		WHERE units.run <> n.run AND `+activeUnits, runs, pipelines).Scan(&other)
 	if err == nil && other != "" {
 		err = &state.UnderWay{Run: other}

@@ -39,40 +39,28 @@ const unitColumns = "id, run, pipeline, source, part, planned, state, attempt, b
 // activeUnits is the condition that a unit has not ended.
 const activeUnits = "state IN ('waiting', 'running', 'parked')"
 
+// mostAdded is how many units one statement adds. A statement for all units of 2,000 workspaces, each with 149 streams,
+// would exceed statementTimeout on a busy server.
+const mostAdded = 10_000
+
 // AddUnits implements [state.Units].
 func (l unitStore) AddUnits(ctx context.Context, units []state.Unit) (added []state.Unit, err error) {
-	var runs, pipelines, sources, parts []string
-	var notBefore []time.Time
-	var planned []int
 	units = state.DistinctUnits(units)
-	for _, u := range units {
-		runs, pipelines, sources, parts = append(runs, u.Run), append(pipelines, u.Pipeline), append(sources, u.Source), append(parts, u.Part)
-		notBefore, planned = append(notBefore, u.NotBefore), append(planned, u.Planned)
-	}
 	err = l.change(ctx, "add units", func(tx pgx.Tx) error {
-		if err := refuseUnits(ctx, tx, runs, pipelines); err != nil {
+		added = nil
+		if err := refuseUnits(ctx, tx, units); err != nil {
 			return err
 		}
-		rows, err := tx.Query(ctx, `INSERT INTO units (run, pipeline, source, part, planned, state, not_before)
-			SELECT run, pipeline, source, part, planned, 'waiting', CASE WHEN not_before < '0002-01-01' THEN '-infinity' ELSE not_before END
-			FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::int[]) WITH ORDINALITY u(run, pipeline, source, part, not_before, planned, n) ORDER BY n
-			ON CONFLICT (pipeline, source, part) WHERE `+activeUnits+` DO UPDATE SET run = excluded.run WHERE units.run = excluded.run
-			RETURNING `+unitColumns, runs, pipelines, sources, parts, notBefore, planned)
-		if err != nil {
-			return err
-		}
-		if added, err = pgx.CollectRows(rows, unitOf); err != nil {
-			return err
+		for some := range slices.Chunk(units, mostAdded) {
+			if err := insertUnits(ctx, tx, some, &added); err != nil {
+				return err
+			}
 		}
 		if len(added) < len(units) { // cannot happen, because refuseUnits has found no active units of other runs
 			return fmt.Errorf("%d of %d units: %w", len(added), len(units), state.ErrUnderWay) // Invariant 14
 		}
-		slices.Sort(pipelines)
-		for _, p := range slices.Compact(pipelines) { // Invariant 6
-			_, err := tx.Exec(ctx, `DELETE FROM units WHERE pipeline = $1 AND NOT `+activeUnits+` AND run NOT IN (SELECT run FROM units WHERE pipeline = $1 AND `+activeUnits+`) AND run < (SELECT min(run) FROM
-				(SELECT run, row_number() OVER last AS n, sum(count(*)) OVER last AS total FROM units WHERE pipeline = $1 GROUP BY run WINDOW last AS (ORDER BY run DESC)) r
-				WHERE n = 1 OR n <= $2 AND total <= $3)`, p, state.KeptUnitRuns, state.KeptUnits)
-			if err != nil {
+		for _, p := range pipelinesOf(units) {
+			if err := forgetUnits(ctx, tx, p); err != nil {
 				return err
 			}
 		}
@@ -84,6 +72,51 @@ func (l unitStore) AddUnits(ctx context.Context, units []state.Unit) (added []st
 	}
 	return added, nil
 }
+
+// insertUnits inserts waiting units, and appends them to the list added, with their IDs.
+func insertUnits(ctx context.Context, tx pgx.Tx, units []state.Unit, added *[]state.Unit) error {
+	var runs, pipelines, sources, parts []string
+	var notBefore []time.Time
+	var planned []int
+	for _, u := range units {
+		runs, pipelines, sources, parts = append(runs, u.Run), append(pipelines, u.Pipeline), append(sources, u.Source), append(parts, u.Part)
+		notBefore, planned = append(notBefore, u.NotBefore), append(planned, u.Planned)
+	}
+	rows, err := tx.Query(ctx, `INSERT INTO units (run, pipeline, source, part, planned, state, not_before)
+		SELECT run, pipeline, source, part, planned, 'waiting', CASE WHEN not_before < '0002-01-01' THEN '-infinity' ELSE not_before END
+		FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::timestamptz[], $6::int[]) WITH ORDINALITY u(run, pipeline, source, part, not_before, planned, n) ORDER BY n
+		ON CONFLICT (pipeline, source, part) WHERE `+activeUnits+` DO UPDATE SET run = excluded.run WHERE units.run = excluded.run
+		RETURNING `+unitColumns, runs, pipelines, sources, parts, notBefore, planned)
+	if err != nil {
+		return err
+	}
+	*added, err = pgx.AppendRows(*added, rows, unitOf)
+	return err
+}
+
+// pipelinesOf returns the names of the units' pipelines, in order.
+func pipelinesOf(units []state.Unit) (names []string) {
+	for _, u := range units {
+		names = append(names, u.Pipeline)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// forgetUnits removes the ended units of a pipeline that are not kept: see [state.KeptUnits]. // Invariant 6
+func forgetUnits(ctx context.Context, tx pgx.Tx, pipeline string) error {
+	for {
+		done, err := tx.Exec(ctx, `DELETE FROM units WHERE id = ANY(ARRAY(SELECT id FROM units WHERE pipeline = $1 AND NOT `+activeUnits+` AND run NOT IN (SELECT run FROM units WHERE pipeline = $1 AND `+activeUnits+`) AND run < (SELECT min(run) FROM
+			(SELECT run, row_number() OVER last AS n, sum(count(*)) OVER last AS total FROM units WHERE pipeline = $1 GROUP BY run WINDOW last AS (ORDER BY run DESC)) r
+			WHERE n = 1 OR n <= $2 AND total <= $3) LIMIT $4))`, pipeline, state.KeptUnitRuns, state.KeptUnits, mostForgotten)
+		if err != nil || done.RowsAffected() < mostForgotten {
+			return err
+		}
+	}
+}
+
+// mostForgotten is how many units one statement removes.
+const mostForgotten = 50_000
 
 func byID(units []state.Unit) []state.Unit {
 	slices.SortFunc(units, func(a, b state.Unit) int { return cmp.Compare(a.ID, b.ID) })

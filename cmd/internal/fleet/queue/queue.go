@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -95,19 +96,33 @@ func (Jobs) Add(ctx context.Context, tx pgx.Tx, schema string, units []state.Uni
 	if err != nil {
 		return err
 	}
-	added, err := c.InsertManyTx(ctx, tx, jobs)
-	if err != nil {
-		return fmt.Errorf("insert jobs: %w", err)
+	var ids []int64 // of the jobs
+	for some := range slices.Chunk(jobs, mostInserted) {
+		added, err := c.InsertManyTx(ctx, tx, some)
+		if err != nil {
+			return fmt.Errorf("insert jobs: %w", err)
+		}
+		for _, j := range added {
+			ids = append(ids, j.Job.ID)
+		}
 	}
-	var ids, unitJobs, unitTurns []int64
-	for _, u := range units {
-		i := index[Job{Run: u.Run, Pipeline: u.Pipeline, Source: u.Source}]
-		ids, unitJobs, unitTurns = append(ids, u.ID), append(unitJobs, added[i].Job.ID), append(unitTurns, turns[i])
+	for some := range slices.Chunk(units, mostInserted) {
+		var unitIDs, unitJobs, unitTurns []int64
+		for _, u := range some {
+			i := index[Job{Run: u.Run, Pipeline: u.Pipeline, Source: u.Source}]
+			unitIDs, unitJobs, unitTurns = append(unitIDs, u.ID), append(unitJobs, ids[i]), append(unitTurns, turns[i])
+		}
+		if _, err := tx.Exec(ctx, `UPDATE units SET job = n.job, turn = coalesce(units.turn, n.turn)
+			FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS n(id, job, turn) WHERE units.id = n.id`, unitIDs, unitJobs, unitTurns); err != nil {
+			return err
+		}
 	}
-	_, err = tx.Exec(ctx, `UPDATE units SET job = n.job, turn = coalesce(units.turn, n.turn)
-		FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS n(id, job, turn) WHERE units.id = n.id`, ids, unitJobs, unitTurns)
-	return err
+	return nil
 }
+
+// mostInserted is how many jobs one statement inserts, and how many units one statement updates, so that no statement
+// exceeds its timeout on a busy server.
+const mostInserted = 5000
 
 // Cancel cancels jobs. River stops the running jobs.
 func (Jobs) Cancel(ctx context.Context, tx pgx.Tx, schema string, jobs []int64) error {
