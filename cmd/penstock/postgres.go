@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/postgres"
+	statepostgres "github.com/penstock-data/penstock/state/postgres"
 )
 
 // postgresKind describes destinations in a schema of a Postgres database. The scheme is "postgres" or "postgresql". The
@@ -22,6 +23,7 @@ func postgresKind(scheme string, servers *postgres.Servers) open.Kind {
 	p := postgresOpener{servers}
 	return open.Kind{
 		Scheme: scheme, Open: p.open, Check: p.check, Warn: p.warn, Close: servers.Close,
+		Server: func(d config.Destination) string { return statepostgres.ServerOf(d.URL.Reveal()) },
 		// Rows are streamed and a commit costs little, so commits are small. The budget is so large that the
 		// server never waits for rows.
 		Memory:  open.MemoryPlan{Heap: 56 << 20, List: 5 << 20, Ahead: 16 << 20, Budget: 16 << 20, Group: 4 << 20},
@@ -46,7 +48,7 @@ func (p postgresOpener) open(ctx context.Context, opener *open.Opener, d config.
 }
 
 func (p postgresOpener) dial(ctx context.Context, opener *open.Opener, d config.Destination) (*postgres.DB, error) {
-	o := postgres.Options{Servers: p.servers, Together: d.Together, Schema: d.Schema, Log: opener.Log, Step: opener.Step, IdleTimeout: opener.Life / 2, LoggedWarnings: &opener.Warned}
+	o := postgres.Options{Servers: p.servers, Together: d.Together, Connections: d.Connections, Schema: d.Schema, Log: opener.Log, Step: opener.Step, IdleTimeout: opener.Life / 2, LoggedWarnings: &opener.Warned}
 	base, query, _ := strings.Cut(d.URL.Reveal(), "?")
 	theirs, ours, err := splitOptions(query, "json", "wait", "wait_lock")
 	if err != nil {

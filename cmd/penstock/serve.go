@@ -53,6 +53,7 @@ penstock worker.`,
 
 // runServe runs the daemon until it is stopped.
 func runServe(ctx context.Context, a *app, slots int) error {
+	a.open.Connections = open.ConnectionsFor(slots)
 	c, err := a.open.Load()
 	if err != nil {
 		return err

@@ -40,6 +40,7 @@ func (a *app) worker(ctx context.Context, slots int) error {
 	if slots < 1 {
 		return failure.Usage("", "--slots %d: want at least 1", slots)
 	}
+	a.open.Connections = open.ConnectionsFor(slots)
 	c, err := a.open.Load()
 	if err != nil {
 		return err

@@ -29,6 +29,9 @@ type Options struct {
 
 	// Servers shares connections with other destinations. If it is nil, the destination has connections of its own.
 	Servers *Servers
+	// Connections is how many connections to the server this process has at most for the URL, if the URL has no
+	// pool_max_conns. 0 means 32.
+	Connections int
 	// Together says to how many destinations on this server one pass writes; default 1. The limit of connections is at
 	// least Together + 1.
 	Together int

@@ -31,29 +31,30 @@ type pool struct {
 }
 
 const (
-	defaultConns = 32              // greatest number of connections, if the URL has no pool_max_conns
+	defaultConns = 32              // greatest number of connections, if neither the URL nor the options set another number
 	idleTime     = time.Minute     // how long an unused connection stays open, if the URL has no pool_max_conn_idle_time
 	dialTimeout  = 5 * time.Second // if the URL has no connect_timeout
 )
 
 // connect returns a pool of sessions on the server of o.URL. It connects when it is first used.
 func connect(o Options) (*pool, error) {
-	at, err := o.Servers.join(o.URL, o.Together)
+	at, err := o.Servers.join(o)
 	if err != nil {
 		return nil, err
 	}
 	return &pool{o: o, server: at, active: map[*session]bool{}, places: map[*func()]bool{}}, nil
 }
 
-// configure parses a URL. Its errors do not contain the URL, because that may contain a password.
-func configure(url string) (*pgxpool.Config, error) {
+// configure parses a URL. Its errors do not contain the URL, because that may contain a password. If the URL does not
+// limit the connections, the limit is most.
+func configure(url string, most int) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		// Invariant 5
 		return nil, errors.New("the url is invalid: want postgres://user:password@host:5432/database?sslmode=require")
 	}
 	if !strings.Contains(url, "pool_max_conns") {
-		config.MaxConns = defaultConns
+		config.MaxConns = int32(cmp.Or(most, defaultConns))
 	}
 	if !strings.Contains(url, "pool_max_conn_idle_time") {
 		config.MaxConnIdleTime = idleTime

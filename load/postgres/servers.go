@@ -53,18 +53,19 @@ const linger = 5 * time.Second
 // join returns the connections to the server of a URL. When the caller no longer needs them, it calls leave.
 //
 // A password or a certificate may come from a file, and change while the URL stays the same. Then the new user gets new
-// connections, and earlier users continue with the old connections. The new user also gets new connections if it needs
-// more places than the server has. The parameter `together` has the value of [Options].Together.
-func (s *Servers) join(url string, together int) (*server, error) {
-	config, err := configure(url)
+// connections, and earlier users continue with the old connections. The new user also gets new connections if it may
+// have more of them than the earlier users.
+func (s *Servers) join(o Options) (*server, error) {
+	url := o.URL
+	config, err := configure(url, o.Connections)
 	if err != nil {
 		return nil, err
 	}
-	config.MaxConns = max(config.MaxConns, int32(together)+1) // one place for each destination, and a connection for reads
+	config.MaxConns = max(config.MaxConns, int32(o.Together)+1) // one place for each destination, and a connection for reads
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.all[url]
-	if at == nil || int(at.config.MaxConns) <= together || !sameLogin(at.config.ConnConfig, config.ConnConfig) {
+	if at == nil || at.config.MaxConns < config.MaxConns || !sameLogin(at.config.ConnConfig, config.ConnConfig) {
 		conns, err := pgxpool.NewWithConfig(context.Background(), config)
 		if err != nil {
 			return nil, err

@@ -324,3 +324,19 @@ func TestServersCloseGivesBack(t *testing.T) {
 	require.True(t, stays.b.pool.server.writes.free.TryAcquire(1))
 	require.False(t, stays.b.pool.server.writes.free.TryAcquire(1), "the place is given back only once")
 }
+
+// Options.Connections limits the connections to a URL, unless the URL has a limit of its own. A destination that may have
+// more connections gets other ones.
+func TestServersConnections(t *testing.T) {
+	server := pgtest.Shared(t)
+	var servers Servers
+	at, _ := countedURL(t, server, "")
+	limit := func(d *DB) int32 { return d.b.pool.server.conns.Config().MaxConns }
+	few := open(t, Options{URL: at, Schema: "few", Servers: &servers, Connections: 2})
+	require.EqualValues(t, 2, limit(few))
+	more := open(t, Options{URL: at, Schema: "more", Servers: &servers, Connections: 4})
+	require.EqualValues(t, 4, limit(more))
+	require.EqualValues(t, 4, limit(open(t, Options{URL: at, Schema: "last", Servers: &servers, Connections: 2})))
+	require.EqualValues(t, 3, limit(open(t, Options{URL: at + "&pool_max_conns=3", Schema: "own", Servers: &servers, Connections: 8})))
+	require.EqualValues(t, defaultConns, limit(open(t, Options{URL: server.URL(), Schema: "default"})))
+}

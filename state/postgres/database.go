@@ -1,9 +1,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"time"
 
@@ -26,7 +29,7 @@ const (
 	dialTimeout      = 5 * time.Second
 	statementTimeout = 15 * time.Second
 	lockTimeout      = 10 * time.Second
-	mostConnections  = 10
+	mostConnections  = 10 // if neither the URL nor the options set another number
 )
 
 // querier runs queries, with or without a transaction.
@@ -68,11 +71,22 @@ func (o Options) config() (c *pgxpool.Config, schema string, err error) {
 	if c.ConnConfig.ConnectTimeout == 0 {
 		c.ConnConfig.ConnectTimeout = dialTimeout
 	}
-	if !strings.Contains(o.URL, "pool_max_conns") {
-		c.MaxConns = mostConnections
+	if !o.limitedByURL() {
+		c.MaxConns = int32(cmp.Or(o.Connections, mostConnections))
 	}
 	c.MaxConnIdleTime = time.Minute
 	return c, strings.Trim(schema, `"`), nil
+}
+
+func (o Options) limitedByURL() bool { return strings.Contains(o.URL, "pool_max_conns") }
+
+// ServerOf returns the host and the port of the server of a URL. If the URL is invalid, it returns "".
+func ServerOf(url string) string {
+	c, err := pgconn.ParseConfig(url)
+	if err != nil {
+		return ""
+	}
+	return net.JoinHostPort(strings.ToLower(c.Host), strconv.Itoa(int(c.Port)))
 }
 
 // settings are the names and values of the settings that each statement needs.
@@ -106,6 +120,9 @@ func (o Options) open(ctx context.Context) (*database, string, error) {
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
 		d.begin = "BEGIN ISOLATION LEVEL " + isolation + "; " + setLocal(o.settings(schema))
 	default:
+		if o.Listen && !o.limitedByURL() {
+			c.MaxConns = max(1, c.MaxConns-1) // the connection for LISTEN leaves the pool
+		}
 		p := c.ConnConfig.RuntimeParams
 		p["default_transaction_isolation"] = isolation
 		for _, set := range o.settings(schema) {

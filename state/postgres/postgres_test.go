@@ -78,3 +78,34 @@ func TestPoolerConforms(t *testing.T) {
 		return func() state.Store { return New(o) }
 	}})
 }
+
+// The options limit the connections of a store, unless the URL has a limit. The connection for LISTEN is one of them.
+// Through a pooler, LISTEN does not work, so that connection is left to the pool.
+func TestConnections(t *testing.T) {
+	server := pgtest.Start(t)
+	pooler := server.Pooler(t)
+	for _, c := range []struct {
+		o    Options
+		want int32
+	}{
+		{Options{URL: server.URL()}, mostConnections},
+		{Options{URL: server.URL(), Connections: 4}, 4},
+		{Options{URL: server.URL(), Connections: 4, Listen: true}, 3},
+		{Options{URL: pooler, Connections: 4, Listen: true}, 4},
+		{Options{URL: server.URL() + "&pool_max_conns=6", Connections: 4, Listen: true}, 6},
+	} {
+		s := New(c.o)
+		d, err := s.connections(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, c.want, d.Config().MaxConns, c.o)
+		require.NoError(t, s.Close())
+	}
+}
+
+func TestServerOf(t *testing.T) {
+	for url, want := range map[string]string{
+		"postgres://u:p@DB.example:6432/x?pool_max_conns=4": "db.example:6432", "postgresql://u@db.example/x": "db.example:5432", "postgres://u@db:x/": "",
+	} {
+		require.Equal(t, want, ServerOf(url), url)
+	}
+}

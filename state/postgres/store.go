@@ -29,7 +29,12 @@ type Options struct {
 	Keys string
 	Step func(name string) error // called at each step of a transaction, so that tests can interrupt it there; may be nil
 
-	Jobs Jobs          // delivers units to workers; may be nil
+	Jobs Jobs // delivers units to workers; may be nil
+	// Connections is how many connections the store has at most, if the URL has no pool_max_conns. 0 means 10. If Listen
+	// is set, a queue uses one of them for LISTEN, unless the connections go through a pooler.
+	Connections int
+	Listen      bool
+
 	Life time.Duration // how long a lease lasts without a renewal; 0: 30 seconds
 	Log  *slog.Logger  // gets a message when the database stops answering, and when it answers again; may be nil
 }

@@ -29,6 +29,8 @@ type Destination struct {
 	// including this one. If several pipelines write to this destination, Together is the largest number.
 	Together int
 
+	Connections int // how many connections this process has to the server of the URL; 0: the default of the scheme
+
 	AccessKey, SecretKey wire.Secret // credentials of an object store; "": the client library of the cloud finds them
 }
 

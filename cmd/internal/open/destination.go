@@ -30,6 +30,8 @@ type Kind struct {
 	Absent func(config.Destination) error
 	// Locate returns where other programs find an existing table: a file, a folder, or a name in SQL.
 	Locate func(ctx context.Context, d config.Destination, open load.Destination, table string) (string, error)
+	// Server returns the host and the port of the Postgres server that a destination uses.
+	Server func(config.Destination) string
 	// Files returns a pattern that matches the files of a stream's table, so that a query engine can read the
 	// table without penstock. The pattern stays valid after later runs.
 	Files func(d config.Destination, stream, table string) string
@@ -105,6 +107,7 @@ func (o *Opener) Destination(ctx context.Context, c *config.Config, d config.Des
 		return nil, err
 	}
 	d.ReadOnly = d.ReadOnly || o.ReadOnly
+	d = o.limited(c, p, d)
 	dest, err := o.Pool.open(d, func() (load.Destination, error) { return p.Open(ctx, o, d) })
 	if err != nil {
 		return nil, fmt.Errorf("open destination %s: %w", d.Name, err)

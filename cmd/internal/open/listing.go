@@ -204,6 +204,9 @@ func (o *Opener) listedByQuery(ctx context.Context, l config.Listing) (rows []co
 	if err != nil {
 		return nil, err
 	}
+	if o.Connections.Most > 0 {
+		d.Connections = fewest
+	}
 	dest, err := p.Open(ctx, o, d)
 	if err != nil {
 		return nil, err

@@ -27,6 +27,8 @@ type Opener struct {
 	Step     func(string) error // called at each step of a commit. Tests end the process there
 	Warned   sync.Map           // warnings about the rights of database roles that were already logged
 
+	Connections Connections // limits the connections to servers of Postgres
+
 	stores    stores           // open state stores
 	governors budget.Governors // governors of the accounts of sources
 	heap      heapUse          // the runs that decide the size of the heap

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"log/slog"
 	"net/url"
 	"strings"
 	"sync"
@@ -38,13 +37,16 @@ func (o *Opener) State(c *config.Config) state.Store {
 	if o.stores.all == nil {
 		o.stores.all = map[config.State]state.Store{}
 	}
-	o.stores.all[at] = openState(at, o.Life, o.Log)
+	o.stores.all[at] = o.openState(c, at)
 	return o.stores.all[at]
 }
 
-func openState(at config.State, life time.Duration, log *slog.Logger) state.Store {
+func (o *Opener) openState(c *config.Config, at config.State) state.Store {
 	if at.URL != "" {
-		return postgres.New(postgres.Options{URL: at.URL.Reveal(), Keys: at.Key.Reveal(), Jobs: queue.Jobs{}, Life: life, Log: log})
+		return postgres.New(postgres.Options{
+			URL: at.URL.Reveal(), Keys: at.Key.Reveal(), Jobs: queue.Jobs{}, Life: o.Life, Log: o.Log,
+			Connections: o.forState(c), Listen: o.Connections.Listen,
+		})
 	}
 	f := &state.Folder{Dir: at.Dir, Keys: at.Key.Reveal()}
 	if at.Keyring {

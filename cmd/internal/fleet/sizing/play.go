@@ -213,7 +213,7 @@ func (p *simulation) outcome() Outcome {
 	}
 	o.WorkerUse = p.worked / (p.now * p.Cores * float64(p.Workers))
 	o.DatabaseUse = p.written / (p.now * p.Database)
-	o.Connections = p.connections(p.Costs)
+	o.Connections = p.connections()
 	transactions := float64(o.Units*p.Transactions) + p.leased + p.Polls*float64(p.Workers)*p.now
 	o.StatePer = transactions / p.now
 	o.WAL = o.Records*p.RowWAL + p.streams()*p.StreamWAL + transactions*p.StateWAL

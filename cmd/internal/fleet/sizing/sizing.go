@@ -59,7 +59,6 @@ type Costs struct {
 	Transactions int     // state transactions per unit
 	Polls        float64 // state transactions per second that each worker needs to look for work
 	LeaseEvery   float64 // seconds that a batch of requests lasts, if more than one request is sent in this time
-	PerWorker    int     // connections of a worker, in addition to one for each unit under way
 
 	RowWAL, StreamWAL, StateWAL float64 // bytes of WAL: for a record, for the new tables of a stream, for a state transaction
 }
@@ -76,7 +75,7 @@ func Measured() Costs {
 	return Costs{
 		Request: 0.8e-3, Record: 5.8e-6, Stream: 3.5e-3,
 		Write: 11e-6, Commit: 25e-3, State: 4e-3, Lease: 0.4e-3,
-		Transactions: 6, Polls: 3, LeaseEvery: 1.1, PerWorker: 6,
+		Transactions: 6, Polls: 3, LeaseEvery: 1.1,
 		RowWAL: 775, StreamWAL: 60e3, StateWAL: 400,
 	}
 }
@@ -128,12 +127,16 @@ func valid(w Workspaces, f Fleet) error {
 	return nil
 }
 
-func (f Fleet) connections(c Costs) int { return f.Workers * (f.Slots + c.PerWorker) }
+// Connections returns how many connections a worker with the given number of slots has to one server of Postgres at
+// most. Its units share them: a unit needs a connection only for short transactions.
+func Connections(slots int) int { return 4 + slots/2 }
+
+func (f Fleet) connections() int { return f.Workers * Connections(f.Slots) }
 
 // Largest returns the greatest number of workspaces, up to limit, that the fleet reads in the given time. It also
 // returns what prevents more. Numbers above 20 are up to five percent too low.
 func Largest(w Workspaces, f Fleet, c Costs, within time.Duration, limit int) (int, Limit, error) {
-	if f.Connections > 0 && f.connections(c) > f.Connections {
+	if f.Connections > 0 && f.connections() > f.Connections {
 		return 0, Sessions, nil
 	}
 	fits := func(n int) (bool, Limit, error) {

@@ -1,0 +1,130 @@
+//go:build unix && cgo && duckdb_arrow
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// While a worker reads many workspaces, it has at most 4 + slots/2 connections to the server that has the state and the
+// tables. The same holds for its connections to a PgBouncer, which has only a few sessions of the server. The test logs
+// how long the run takes.
+func TestFleetConnections(t *testing.T) {
+	workspaces := 24
+	if testing.Short() {
+		workspaces = 6
+	}
+	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_WORKSPACES")); err == nil {
+		workspaces = n
+	}
+	for _, slots := range []int{1, 2, 8, 16} {
+		t.Run(fmt.Sprint(slots, " slots"), func(t *testing.T) { connectionsOf(t, workspaces, slots, false) })
+		t.Run(fmt.Sprint(slots, " slots, PgBouncer"), func(t *testing.T) { connectionsOf(t, workspaces, slots, true) })
+	}
+}
+
+// connectionsOf checks how many connections a worker with the given number of slots has at most.
+func connectionsOf(t *testing.T, workspaces, slots int, pooled bool) {
+	r := newFleet(t, workspaces, "@every 2s")
+	serve := r.start("serve", "--slots", "0")
+	r.until("SELECT count(DISTINCT source) FROM units", strconv.Itoa(workspaces))
+	serve.end(t) // the worker does the planned work without serve
+	r.until(ownSessions, "0")
+	count := r.sessions(t)
+	if pooled {
+		count = r.throughPooler(t, "default_pool_size = 5")
+	}
+	most := mostOf(t, count)
+	worker := r.start("worker", "--slots", strconv.Itoa(slots))
+	r.until("SELECT count(*) FROM units WHERE state <> 'done'", "0")
+	n := most()
+	worker.end(t)
+	t.Logf("%d connections at most; the run took %s s", n, r.text("SELECT round(extract(epoch FROM max(ended) - min(started)), 1) FROM units"))
+	require.Positive(t, n)
+	require.LessOrEqual(t, n, 4+slots/2)
+	r.whole()
+}
+
+// ownSessions counts the sessions of penstock on the server.
+const ownSessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'penstock'"
+
+// sessions returns a function that counts the sessions of penstock on the server.
+func (r *fleetRig) sessions(t *testing.T) (count func(context.Context) (int, error)) {
+	c, err := pgx.Connect(t.Context(), r.server.URL())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return func(ctx context.Context) (n int, err error) {
+		err = c.QueryRow(ctx, ownSessions).Scan(&n)
+		return n, err
+	}
+}
+
+// throughPooler starts a PgBouncer, and changes the configuration so that penstock connects to it. It returns a function
+// that counts the connections to the PgBouncer.
+func (r *fleetRig) throughPooler(t *testing.T, settings ...string) (count func(context.Context) (int, error)) {
+	pooler := r.server.Pooler(t, settings...)
+	from, err := url.Parse(r.server.URL())
+	require.NoError(t, err)
+	to, err := url.Parse(pooler)
+	require.NoError(t, err)
+	text, err := os.ReadFile(r.config())
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(r.config(), []byte(strings.ReplaceAll(string(text), from.Host, to.Host)), 0o600))
+	admin := *to
+	admin.Path = "/pgbouncer" // PgBouncer's own database
+	c, err := pgx.Connect(t.Context(), admin.String())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Close(context.Background()) })
+	return func(ctx context.Context) (n int, err error) {
+		results, err := c.PgConn().Exec(ctx, "SHOW CLIENTS").ReadAll()
+		if err != nil {
+			return 0, err
+		}
+		for _, row := range results[0].Rows {
+			if database, state := string(row[2]), string(row[3]); database != "pgbouncer" && !strings.HasSuffix(state, "cancel_req") {
+				n++
+			}
+		}
+		return n, nil
+	}
+}
+
+// mostOf calls the function count again and again. The returned function ends this, and returns the greatest result.
+func mostOf(t *testing.T, count func(context.Context) (int, error)) (most func() int) {
+	ctx, stop := context.WithCancel(t.Context())
+	greatest := 0
+	var counting sync.WaitGroup
+	counting.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			n, err := count(ctx)
+			if ctx.Err() != nil || !assert.NoError(t, err) {
+				return
+			}
+			greatest = max(greatest, n)
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() int {
+		stop()
+		counting.Wait()
+		return greatest
+	}
+}
