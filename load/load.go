@@ -61,6 +61,11 @@ type Pass struct {
 	Claim  Claim  // the table to write; the transaction fails with an [*OwnerError] if the table has another owner
 	Log    bool   // also record in [RowChanges] which root rows are inserted, changed, deleted or revived
 
+	// Hold has checks for the rows that a transaction inserts or changes in the table of Claim. If one of these rows
+	// fails a check, Commit returns a [*CheckError] and keeps nothing. Only a [Checker] tests them, and only checks of
+	// single rows are allowed: see [schemas.CheckKind].OfRows.
+	Hold []schemas.Check
+
 	// Now returns the current time, which the destination records. If Now is nil, the clock of this machine is used.
 	Now func() time.Time
 }
@@ -115,7 +120,8 @@ type Tx interface {
 	Apply(ctx context.Context, s Sweep) (Outcome, error)
 
 	// Commit applies the remaining rows. It makes the rows, the schema changes and the new cursor (next) durable in one
-	// step. If the stored cursor has changed, Commit returns state.ErrMoved (wrapped) and keeps nothing.
+	// step. If the stored cursor has changed, Commit returns state.ErrMoved (wrapped) and keeps nothing. If rows fail a
+	// check of [Pass].Hold, it returns a [*CheckError] (wrapped) and keeps nothing.
 	// Invariants 1, 2, 13
 	Commit(ctx context.Context, next state.Cursor) error
 

@@ -70,6 +70,16 @@ var (
 		text("run"), text("pipeline"), text("stream"), text("table"), instant("at"),
 		text("action"), text("key"), document("before"), document("after"))
 
+	// Checks holds one row for each check of a stream in each run. The column `check_name` is the name of the check, and
+	// `kind` says what it tests. The column `result` is ok, failed, held (the rows were not committed), or error (the
+	// check could not run). The column `failing` is the number of rows that failed, and `examples` has the keys of some
+	// of them as a JSON array. The column `row_count` is the number of current rows, if the check has counted them. The
+	// column `detail` says what was found, or why the check could not run. The column `took_ms` is how long the check
+	// took, in milliseconds.
+	Checks = own("checks", nil,
+		text("run"), text("pipeline"), text("stream"), text("table"), text("check_name"), text("kind"), text("on_fail"),
+		instant("at"), text("result"), integer("failing"), integer("row_count"), document("examples"), text("detail"), integer("took_ms"))
+
 	// Conventions holds what was learned or configured about the endpoint of each stream, and the evidence, as JSON.
 	Conventions = own("conventions", []string{"pipeline", "stream"},
 		text("pipeline"), text("stream"), text("run"), instant("at"), document("convention"))
@@ -96,7 +106,7 @@ var (
 
 // OwnTables returns penstock's own tables with the columns that they have when they are created.
 func OwnTables() []schemas.Table {
-	return []schemas.Table{State, Changes, Runs, Certificates, Rejects, RowChanges, Conventions, Parents, Events}
+	return []schemas.Table{State, Changes, Runs, Certificates, Rejects, RowChanges, Checks, Conventions, Parents, Events}
 }
 
 func own(name string, key []string, columns ...arrow.Field) schemas.Table {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
@@ -111,6 +112,16 @@ func (p SourcePart) SurveyOf(k state.Key) (StreamSurvey, bool) {
 		s.Tables[i].Columns = unshared(s.Tables[i].Columns)
 	}
 	return s, ok
+}
+
+// CheckRows implements [Checker] if the destination implements it.
+func (p SourcePart) CheckRows(ctx context.Context, k state.Key, table string, c schemas.Check, now time.Time) (CheckOutcome, bool, error) {
+	by, able := p.Destination.(Checker)
+	if !able {
+		return CheckOutcome{}, false, fmt.Errorf("check %s: %w", c.Name, errors.ErrUnsupported)
+	}
+	k.Source = p.Source
+	return by.CheckRows(ctx, k, table, c, now)
 }
 
 // Settle implements [Surveyor].

@@ -14,6 +14,7 @@ type Trimmer interface {
 	//   - runs of the pipeline that have ended, except the runs of these newest certificates
 	//   - resolved rejects of the pipeline
 	//   - row changes of the pipeline
+	//   - results of checks of the pipeline
 	//   - webhook events of the source
 	//   - notes about the source (rows of [Changes] with [ActionDrift]) that concern the given tables or their child
 	//     tables
@@ -51,6 +52,7 @@ type Trimmed struct {
 	Runs         int64 `json:"runs"`
 	Rejects      int64 `json:"rejects"`
 	RowChanges   int64 `json:"changes"`
+	Checks       int64 `json:"checks,omitempty"`
 	Events       int64 `json:"events"`
 	Notes        int64 `json:"notes"`
 }

@@ -9,24 +9,32 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
 )
 
 // ParquetViews is an in-memory engine that reads Parquet files of another destination. It is safe for concurrent use.
-type ParquetViews struct{ engine *engine }
+type ParquetViews struct {
+	engine *engine
+	checks bool // the results of earlier checks are among the files
+}
 
-var _ load.Querier = (*ParquetViews)(nil)
+var (
+	_ load.Querier         = (*ParquetViews)(nil)
+	_ load.TableRowChecker = (*ParquetViews)(nil)
+)
 
 // OpenParquet opens an engine that can read the given files only. The parameter `files` maps the name of a view to the
 // paths of the files whose rows the view shows. The parameter `views` maps the name of a view to its SELECT. The caller
 // closes the engine.
 func OpenParquet(ctx context.Context, files map[string][]string, views map[string]string) (v *ParquetViews, err error) {
-	v = &ParquetViews{engine: &engine{}}
+	v = &ParquetViews{engine: &engine{}, checks: files[load.Checks.Name] != nil}
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("open parquet files: %w", errors.Join(err, v.Close()))
@@ -106,6 +114,22 @@ func (v *ParquetViews) Query(ctx context.Context, sql string, each func(arrow.Re
 	}
 	return nil
 }
+
+// CheckTable implements [load.TableRowChecker].
+func (v *ParquetViews) CheckTable(ctx context.Context, k state.Key, t schemas.Table, c schemas.Check, now time.Time) (out load.CheckOutcome, err error) {
+	s, err := v.engine.connect(ctx)
+	if err != nil {
+		return out, fmt.Errorf("check %s: %w", t.Name, err)
+	}
+	defer func() { err = errors.Join(err, s.conn.Close()) }()
+	return sqlmerge.RunCheck(ctx, viewDialect{}, s, k, t, c, v.checks, now)
+}
+
+// viewDialect is the dialect of queries on the views.
+type viewDialect struct{ dialect }
+
+// Place implements [sqlmerge.Dialect].
+func (viewDialect) Place(table string) string { return sqlmerge.Ident(table) }
 
 // Close closes the engine.
 func (v *ParquetViews) Close() error { return v.engine.close() }

@@ -52,6 +52,7 @@ func (m *Memory) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, er
 		return ours(row) && old(cmp.Or(row["ended_at"], row["started_at"])) && row["status"] != "running" && !kept[row["run"]]
 	})
 	n.Rejects = remove(load.Rejects.Name, func(row Row) bool { return ours(row) && old(row["resolved_at"]) })
+	n.Checks = remove(load.Checks.Name, func(row Row) bool { return ours(row) && old(row["at"]) })
 	n.RowChanges = remove(load.RowChanges.Name, func(row Row) bool { return ours(row) && old(row["at"]) })
 	n.Events = remove(load.Events.Name, func(row Row) bool {
 		return row["source"] == r.Source && older(row["received_at"], r.EventsBefore)

@@ -39,12 +39,13 @@ func testTrim(t *testing.T, d Driver) {
 	made := len(left(load.Changes, "table"))
 	committed := func() []string { return left(load.State, "stream", "updated_at") }
 	before := committed()
-	require.Equal(t, load.Trimmed{Certificates: 1, Runs: 2, Rejects: 1, RowChanges: 1, Events: 1, Notes: 2}, trim(noon, noon.Add(-time.Minute)), "the runs r0 and r3 do not have the newest certificate of any stream")
+	require.Equal(t, load.Trimmed{Certificates: 1, Runs: 2, Rejects: 1, RowChanges: 1, Checks: 1, Events: 1, Notes: 2}, trim(noon, noon.Add(-time.Minute)), "the runs r0 and r3 do not have the newest certificate of any stream")
 	require.Equal(t, before, committed(), "a removal is no commit of a stream")
 	require.Equal(t, []string{"hourly r0 a", "hourly r1 a", "nightly r1 a", "nightly r1 b", "nightly r2 a"}, left(load.Certificates, "pipeline", "run", "stream"))
 	require.Equal(t, []string{"r1", "r2", "r4", "r5"}, left(load.Runs, "run"))
 	require.Equal(t, []string{"accepted", "open", "other", "young"}, left(load.Rejects, "record_id"))
 	require.Equal(t, []string{"hourly " + instant(old), "nightly " + instant(young)}, left(load.RowChanges, "pipeline", "at"))
+	require.Equal(t, []string{"hourly " + instant(old), "nightly " + instant(young)}, left(load.Checks, "pipeline", "at"))
 	require.Equal(t, []string{"acme " + instant(late), "acme " + instant(young), "globex " + instant(old)}, left(load.Events, "source", "received_at"), "the late event was received after EventsBefore")
 	require.Len(t, left(load.Changes, "table"), made-2)
 	b.writeOwn(load.Certificates, certificateRow("r0", "nightly", "a", old))
@@ -106,7 +107,7 @@ func trimFailing(t *testing.T, d Driver, n int64) int64 {
 		_, err = trim()
 		require.NoError(t, err)
 	}
-	require.Equal(t, before-8, rows())
+	require.Equal(t, before-9, rows())
 	c, err := b.dest.Cursor(t.Context(), b.key)
 	require.NoError(t, err)
 	require.Equal(t, b.cursor, c)
@@ -283,6 +284,9 @@ func ownRows(old, late, young time.Time) []ownTable {
 		{load.RowChanges, [][]any{
 			change("nightly", old), change("nightly", young), change("hourly", old),
 		}},
+		{load.Checks, [][]any{
+			checkRow("nightly", old), checkRow("nightly", young), checkRow("hourly", old),
+		}},
 		{load.Events, [][]any{
 			event("acme", old), event("acme", late), event("acme", young), event("globex", old),
 		}},
@@ -300,6 +304,10 @@ type ownTable struct {
 
 func certificateRow(run, pipeline, stream string, at time.Time) []any {
 	return []any{run, pipeline, stream, at, "proven", `{}`, 1, 1, 0, 1, 0, 0, 0, 1, 1}
+}
+
+func checkRow(pipeline string, at time.Time) []any {
+	return []any{"r1", pipeline, "a", "a", "rows", "rows", "warn", at, "ok", 0, 3, nil, nil, 1}
 }
 
 // writeOwn commits rows of one of penstock's own tables.

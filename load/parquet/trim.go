@@ -193,6 +193,7 @@ func (t *trim) add(n load.Trimmed) {
 	t.n.Runs += n.Runs
 	t.n.Rejects += n.Rejects
 	t.n.RowChanges += n.RowChanges
+	t.n.Checks += n.Checks
 	t.n.Events += n.Events
 	t.n.Notes += n.Notes
 }

@@ -34,6 +34,7 @@ func (t *trim) rules(n *load.Trimmed) (out []trimRule) {
 			}},
 			trimRule{load.Rejects.Name, t.Before, &n.Rejects, []string{"pipeline"}, ours},
 			trimRule{load.RowChanges.Name, t.Before, &n.RowChanges, []string{"pipeline"}, ours},
+			trimRule{load.Checks.Name, t.Before, &n.Checks, []string{"pipeline"}, ours},
 		)
 	}
 	if !t.EventsBefore.IsZero() {
@@ -77,7 +78,7 @@ func (r trimRule) edits(ctx context.Context, t *table, f *file) (out []edit, err
 // rows of the table.
 func ageColumns(table string) []string {
 	switch table {
-	case load.Certificates.Name, load.RowChanges.Name:
+	case load.Certificates.Name, load.RowChanges.Name, load.Checks.Name:
 		return []string{"at"}
 	case load.Runs.Name:
 		return []string{"ended_at", "started_at", "status"}

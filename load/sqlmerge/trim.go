@@ -130,7 +130,7 @@ func (t *trimmer) plan(ctx context.Context, s Session) error {
 	c, r := newCatalog(t.b, s, load.Pass{}), t.of
 	names := []string{load.Changes.Name, load.Events.Name}
 	if t.whole {
-		names = append(names, load.Certificates.Name, load.Runs.Name, load.Rejects.Name, load.RowChanges.Name)
+		names = append(names, load.Certificates.Name, load.Runs.Name, load.Rejects.Name, load.RowChanges.Name, load.Checks.Name)
 	}
 	if err := c.look(ctx, names...); err != nil {
 		return err
@@ -153,6 +153,7 @@ func (t *trimmer) plan(ctx context.Context, s Session) error {
 		remove(load.Certificates, func(n *load.Trimmed) *int64 { return &n.Certificates }, ours, at, others)
 		remove(load.Rejects, func(n *load.Trimmed) *int64 { return &n.Rejects }, ours, "resolved_at < "+before)
 		remove(load.RowChanges, func(n *load.Trimmed) *int64 { return &n.RowChanges }, ours, at)
+		remove(load.Checks, func(n *load.Trimmed) *int64 { return &n.Checks }, ours, at)
 	}
 	if !r.EventsBefore.IsZero() {
 		remove(load.Events, func(n *load.Trimmed) *int64 { return &n.Events }, "source = "+c.d.Literal(r.Source), "received_at < "+c.d.Timestamp(r.EventsBefore))

@@ -278,6 +278,7 @@ func (x *tx) Commit(ctx context.Context, next state.Cursor) error {
 func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 	to := position{cursor: next, sequence: x.at.sequence + 1, moved: x.in.when.UnixMicro()}
 	for _, step := range []func() error{
+		func() error { return x.hold(ctx) },
 		func() error { return x.seen.keep(ctx, x.sql.Session, x.swept || x.of.Once) },
 		func() error { return x.sql.step("state") },
 		func() error { return x.writePosition(ctx, to) },
