@@ -10,13 +10,17 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
 )
 
 // inBucket reports whether a lake's path is in an object store.
@@ -89,6 +93,20 @@ var word = regexp.MustCompile(`[\pL\pN_]+`)
 
 // Query implements load.Querier.
 func (b bucketAsker) Query(ctx context.Context, sql string, each func(arrow.RecordBatch) error) error {
+	return b.with(ctx, sql, func(q open.Querier) error { return q.Query(ctx, sql, each) })
+}
+
+// CheckTable implements load.TableRowChecker.
+func (b bucketAsker) CheckTable(ctx context.Context, k state.Key, t schemas.Table, c schemas.Check, now time.Time) (out load.CheckOutcome, err error) {
+	err = b.with(ctx, t.Name+" "+load.Checks.Name, func(q open.Querier) error {
+		out, err = q.(load.TableRowChecker).CheckTable(ctx, k, t, c, now)
+		return err
+	})
+	return out, err
+}
+
+// with downloads the files of the tables that a text names, and passes a querier for them to use().
+func (b bucketAsker) with(ctx context.Context, sql string, use func(open.Querier) error) error {
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()
@@ -109,7 +127,7 @@ func (b bucketAsker) Query(ctx context.Context, sql string, each func(arrow.Reco
 	if err != nil {
 		return err
 	}
-	return errors.Join(q.Query(ctx, sql, each), q.Close())
+	return errors.Join(use(q), q.Close())
 }
 
 // named() returns the words of a query and of the definitions of all views that the query uses, in lower case.

@@ -49,7 +49,7 @@ func runChecks(ctx context.Context, a *app, c *config.Config, pipelines []config
 	now := a.open.State(c).Now()
 	sources, dests := map[string]bool{}, map[string]bool{}
 	for _, p := range pipelines {
-		findings = append(findings, check.Pipeline(c, p, now))
+		findings = append(findings, check.Pipeline(&a.open, c, p, now))
 		for _, from := range p.From {
 			if !sources[from.Text] {
 				sources[from.Text] = true

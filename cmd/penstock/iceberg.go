@@ -31,6 +31,8 @@ func icebergKind() open.Kind {
 		Locate:  p.Locate,
 		Folder:  p.Folder,
 		Querier: func(_ context.Context, r *open.Reader) (open.Querier, error) { return askBucket(r) },
+
+		NoChecks: p.NoChecks, NoHold: p.NoHold,
 	}
 }
 

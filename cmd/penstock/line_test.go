@@ -56,7 +56,7 @@ var line = map[string][]string{
 	"cmd/internal/assistant":             {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/knowledge", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "cmd/internal/runlist", "cmd/internal/serve/access", "extract/wire", "load", "schemas", "state"},
 	"cmd/internal/knowledge":             {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract", "load", "schemas", "state"},
 	"cmd/internal/open":                  {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/fleet/queue", "cmd/internal/fleet/sizing", "cmd/internal/history", "cmd/internal/pipeline", "cmd/internal/pipeline/overlay", "cmd/internal/render", "extract", "extract/wire", "extract/wire/budget", "load", "schemas", "state", "state/postgres", "state/retry"},
-	"cmd/internal/render":                {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/fleet/sizing", "cmd/internal/pipeline", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/verify", "extract", "extract/wire", "load", "schemas", "state", "transform"},
+	"cmd/internal/render":                {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/fleet/sizing", "cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/verify", "extract", "extract/wire", "load", "schemas", "state", "transform"},
 	"cmd/internal/runlist":               {"cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "load", "schemas", "state"},
 	"cmd/internal/setup":                 {"cmd/internal/check", "cmd/internal/config", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/render", "schemas"},
 	"cmd/internal/signature":             {"extract/wire"},
@@ -64,12 +64,12 @@ var line = map[string][]string{
 	"cmd/internal/check":                 {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract/wire", "load", "schemas", "state", "state/postgres"},
 	"cmd/internal/daemon":                {"cmd/internal/assistant", "cmd/internal/check", "cmd/internal/config", "cmd/internal/execute", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/serve/board", "cmd/internal/serve/facts", "cmd/internal/serve/receive", "cmd/internal/serve/signal", "cmd/internal/signature", "extract/wire", "load", "state"},
 	"cmd/internal/failure":               {"cmd/internal/config", "extract/wire", "state"},
-	"cmd/internal/history":               {"cmd/internal/pipeline", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/runid", "cmd/internal/render", "load", "schemas", "state"},
+	"cmd/internal/history":               {"cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/runid", "cmd/internal/render", "load", "schemas", "state"},
 	"cmd/internal/imports":               {"schemas"},
 	"cmd/internal/manifests":             nil, // a separate program; used by make lint
 	"cmd/internal/prose":                 nil, // a separate program; used by make prose
 	"cmd/internal/release":               nil, // a separate program; used by make release
-	"cmd/internal/pipeline":              {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/files", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/parents", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/records", "extract/wire", "load", "schemas", "state", "transform"},
+	"cmd/internal/pipeline":              {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/files", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/parents", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/records", "extract/wire", "load", "schemas", "state", "transform"},
 	"cmd/internal/deltas":                {"cmd/internal/pipeline", "cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/records", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
 	"cmd/internal/pipeline/files":        {"cmd/internal/pipeline/rowhash", "extract", "load", "schemas"},
 	"cmd/internal/pipeline/parents":      {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/files", "cmd/internal/pipeline/rowhash", "extract", "load", "schemas", "transform"},
@@ -77,6 +77,7 @@ var line = map[string][]string{
 	"cmd/internal/rejects":               {"cmd/internal/failure", "cmd/internal/pipeline", "cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "load", "schemas", "state", "transform"},
 	"cmd/internal/verify":                {"cmd/internal/failure", "cmd/internal/pipeline", "cmd/internal/pipeline/rowhash", "extract", "load", "schemas", "transform"},
 	"cmd/internal/pipeline/batch":        {"cmd/internal/pipeline/rowhash", "schemas", "transform"},
+	"cmd/internal/pipeline/checks":       {"load", "schemas", "state"},
 	"cmd/internal/pipeline/cursor":       {"state"},
 	"cmd/internal/pipeline/overlay":      {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/rowhash", "load", "schemas", "state", "transform"},
 	"cmd/internal/pipeline/drift":        {"cmd/internal/pipeline/proof", "schemas", "transform/jsonscan"},
@@ -98,9 +99,9 @@ var line = map[string][]string{
 	"cmd/internal/serve/schedule": nil,
 	"cmd/internal/serve/access":   {"cmd/internal/serve", "extract/wire"},
 	"cmd/internal/serve/board":    {"cmd/internal/pipeline", "cmd/internal/serve/access"},
-	"cmd/internal/serve/facts":    {"cmd/internal/pipeline", "cmd/internal/pipeline/cursor", "cmd/internal/serve", "cmd/internal/serve/board", "load", "schemas", "state"},
+	"cmd/internal/serve/facts":    {"cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/cursor", "cmd/internal/serve", "cmd/internal/serve/board", "load", "schemas", "state"},
 	"cmd/internal/serve/receive":  {"cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/signature", "state"},
-	"cmd/internal/serve/signal":   {"cmd/internal/pipeline", "cmd/internal/pipeline/drift", "cmd/internal/serve", "extract/wire", "state", "state/retry"},
+	"cmd/internal/serve/signal":   {"cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/drift", "cmd/internal/serve", "extract/wire", "state", "state/retry"},
 }
 
 // foreign lists the external imports that a package must not have.

@@ -65,9 +65,12 @@ func parquetKind() open.Kind {
 			}
 			return filepath.Join(path, "_files") // no stream has this name
 		},
-		Querier: askLake,
+		Querier: askLake, NoChecks: duckdbMissing, NoHold: noHold,
 	}
 }
+
+// noHold is why a check cannot hold rows back from a lake.
+const noHold = "a lake has no transaction in which a query sees the new rows before their commit"
 
 // askLake returns a querier, which runs DuckDB over the files of a lake. It offers the same views as other
 // destinations.

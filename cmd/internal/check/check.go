@@ -58,9 +58,12 @@ func Failed(ctx context.Context, part string, err error, hint string) Finding {
 }
 
 // Pipeline reports what a pipeline would read, or why it cannot run.
-func Pipeline(c *config.Config, p config.Pipeline, now time.Time) Finding {
+func Pipeline(o *open.Opener, c *config.Config, p config.Pipeline, now time.Time) Finding {
 	part := "pipeline " + p.Name
 	streams, err := c.Select(p, nil)
+	if err == nil {
+		err = o.Checkable(c, p, streams)
+	}
 	if err != nil {
 		return Failed(context.Background(), part, err, "")
 	}
@@ -250,7 +253,8 @@ func Destination(ctx context.Context, o *open.Opener, c *config.Config, d config
 	if err := checkTables(ctx, c, d, dest); err != nil {
 		return []Finding{Failed(ctx, part, err, "")}
 	}
-	return append([]Finding{found}, checkOverflow(ctx, o, c, d, dest)...)
+	all := append([]Finding{found}, checkColumns(ctx, c, d, dest)...)
+	return append(all, checkOverflow(ctx, o, c, d, dest)...)
 }
 
 // checkTables checks whether the settings of a destination fit the declared columns of tables that do not exist yet.

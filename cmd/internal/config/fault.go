@@ -85,6 +85,10 @@ func posOf(n ast.Node) Pos {
 	return Pos{Line: p.Line, Col: p.Column}
 }
 
+// DidYouMean returns a suggestion for a misspelled word, to append to a message. It returns "" if no known word is
+// similar.
+func DidYouMean(word string, known []string) string { return didYouMean(word, known) }
+
 func didYouMean(word string, known []string) string {
 	best, least := "", max(1, len(word)/3)+1
 	for _, k := range known {

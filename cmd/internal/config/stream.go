@@ -21,6 +21,7 @@ type Stream struct {
 	Schema     Contract               // overrides the pipeline's contract
 	Changes    *bool                  // nil: the pipeline's setting
 	Columns    []ColumnMask           // masks of the stream's columns; they override those of the pipeline
+	Checks     []Check                // checks of the stream's table
 	Settings   []Setting              // the stream's entry in the file, for display
 }
 

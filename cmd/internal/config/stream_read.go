@@ -87,6 +87,7 @@ func (s *Stream) override(e entry, known bool) {
 		"schema":      set(&s.Schema, readContract),
 		"max_columns": number(&s.MaxColumns, 1, maxColumns),
 		"max_tables":  number(&s.MaxTables, 1, maxTables),
+		"checks":      s.readChecks,
 		"changes":     func(v value) { is := v.boolean(); s.Changes = &is },
 	})
 	ok = s.readFields(v, f) && ok

@@ -41,6 +41,9 @@ type Kind struct {
 	Querier func(context.Context, *Reader) (Querier, error)
 	Modes   bool   // the destination creates files, so the option `mode` applies to it
 	NoViews string // why the destination does not support penstock's views; "" if it does
+
+	NoChecks string // why the destination cannot run checks; "" if it can
+	NoHold   string // why a check cannot hold rows back from the destination; "" if it can
 	// Close closes what the destinations of this kind share, such as connections.
 	Close func()
 	// Publish gives readers a copy of what a run has loaded.

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // Run is a pipeline that was opened for a command: its streams, source and destinations.
@@ -30,6 +31,9 @@ type Run struct {
 // open the destinations.
 func (o *Opener) Pipeline(ctx context.Context, c *config.Config, p config.Pipeline, only []string, dry bool) (*Run, error) {
 	streams, err := o.Choose(c, p, only)
+	if err == nil {
+		err = o.Checkable(c, p, streams)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -61,14 +65,22 @@ func (o *Opener) Streams(c *config.Config, p config.Pipeline, streams []config.S
 func (r *Run) Config() pipeline.Config {
 	cfg := pipeline.Config{
 		Name: r.Pipeline.Name, From: r.Pipeline.From[0].Text, Source: r.Source.Client, Destinations: r.Destinations, Streams: Plain(r.Streams),
-		Log: map[string]bool{}, OwnOrigin: map[string]bool{}, Catalogue: Plain(r.Conf.Streams), Now: r.Now, Keep: r.Pipeline.Keep, ByteBudget: r.Memory.Budget, GroupBytes: r.Memory.Group, GroupRows: r.Memory.Rows,
+		Log: map[string]bool{}, Checks: map[string][]schemas.Check{}, SQL: map[string]pipeline.SQL{}, OwnOrigin: map[string]bool{}, Catalogue: Plain(r.Conf.Streams), Now: r.Now, Keep: r.Pipeline.Keep, ByteBudget: r.Memory.Budget, GroupBytes: r.Memory.Group, GroupRows: r.Memory.Rows,
 	}
 	if from, ok := r.Conf.Source(r.Pipeline.From[0].Text); ok {
 		cfg.Origins = Origins(from, r.Streams)
 	}
+	for _, d := range r.Destinations {
+		if by := r.lakeSQL(d); by != nil {
+			cfg.SQL[d.Name] = by
+		}
+	}
 	cfg.KeepEvents = keepEvents(r.Conf, r.Pipeline.From[0].Text)
 	for _, s := range r.Streams {
 		cfg.Log[s.Name], cfg.OwnOrigin[s.Name] = s.Log, s.NeedsClient()
+		for _, check := range s.Checks {
+			cfg.Checks[s.Name] = append(cfg.Checks[s.Name], check.Check)
+		}
 	}
 	return cfg
 }

@@ -50,6 +50,9 @@ func advice(err error) string {
 	if _, ok := errors.AsType[*transform.ContractError](err); ok {
 		return "allow it in the contract under `schema` in the configuration, or leave the columns out"
 	}
+	if _, ok := errors.AsType[*load.CheckError](err); ok {
+		return "correct the records in the source and run again; to load them as they are, set `on_fail: warn` for the check in the configuration"
+	}
 	if e, ok := errors.AsType[*ChangedError](err); ok {
 		return fmt.Sprintf("run penstock explain %s, and set what is right under `streams` in the configuration", e.Stream)
 	}

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
@@ -27,6 +28,14 @@ type Destination struct {
 	load.Destination
 }
 
+// SQL reads a destination that is not a database in SQL.
+type SQL interface {
+	load.Checker
+
+	// Ask passes a querier to use().
+	Ask(ctx context.Context, use func(load.Querier) error) error
+}
+
 // Defaults of a Config.
 const (
 	DefaultWorkers    = 8
@@ -42,8 +51,9 @@ type Config struct {
 	From         string // name of the source
 	Source       Source
 	Destinations []Destination
-	Streams      []schemas.Stream // parents before their children
-	Log          map[string]bool  // streams whose row changes are recorded in _penstock_changes
+	Streams      []schemas.Stream           // parents before their children
+	Log          map[string]bool            // streams whose row changes are recorded in _penstock_changes
+	Checks       map[string][]schemas.Check // checks of the streams' tables
 
 	// OwnOrigin contains the streams that have an origin of their own, or a credential of their own, or both. The
 	// other streams use the origin and the credential of their surface.
@@ -52,6 +62,9 @@ type Config struct {
 	// Origins maps stream names to the origin that each stream is read from. A destination stores the origin with its
 	// tables, and refuses a pass from another origin.
 	Origins map[string]load.Origin
+
+	// SQL maps names of destinations to what reads them in SQL. A database needs no entry, because it does so itself.
+	SQL map[string]SQL
 
 	// Files maps names of destinations to folders, in which the files that belong to records are stored. A destination
 	// without a folder stores only the rows about files.
@@ -137,7 +150,8 @@ func (c *Config) claim(s schemas.Stream) load.Claim {
 }
 
 func (c *Config) passOf(s schemas.Stream, id string, whole bool) load.Pass {
-	return load.Pass{Run: id, Source: c.From, Whole: whole, Log: c.Log[s.Name], Now: c.Now, Claim: c.claim(s)}
+	held := slices.DeleteFunc(slices.Clone(c.Checks[s.Name]), func(c schemas.Check) bool { return !c.Hold })
+	return load.Pass{Run: id, Source: c.From, Whole: whole, Log: c.Log[s.Name], Hold: held, Now: c.Now, Claim: c.claim(s)}
 }
 
 // OncePass returns a pass over s that is one transaction and reads no list. The parameter `id` is the run id of its

@@ -24,6 +24,9 @@ func (k *destinationRun) drop(p *pass, err error) {
 	if k.lagged != nil && !k.outdated(err) {
 		p.run.health.giveUpOn(k.dest.Name)
 	}
+	if _, held := errors.AsType[*load.CheckError](err); held {
+		k.report.Verdict, k.report.Reasons = "", "" // what the pass has proven is not stored
+	}
 	if !k.outdated(err) && (len(p.destinations) == 1 || lasting(err) || p.run.health.hopeless(k.dest.Name)) {
 		k.fail(err)
 		return
@@ -69,6 +72,9 @@ func (k *destinationRun) reopen(ctx context.Context, st *streamRun) {
 
 // lasting reports whether a second attempt in the same run would fail in the same way.
 func lasting(err error) bool {
+	if _, held := errors.AsType[*load.CheckError](err); held {
+		return true
+	}
 	return errors.Is(err, load.ErrForeignChange) || errors.Is(err, state.ErrMoved) || errors.Is(err, state.ErrLocked)
 }
 

@@ -31,6 +31,7 @@ func Run(ctx context.Context, c Config) (Report, error) {
 	}
 	r.recall(ctx)
 	r.streams(ctx)
+	r.check(ctx)
 	return r.finish(ctx, r.gateErrors())
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -96,16 +97,16 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 		pos.Longest++
 	}
 	next := pos.Encode()
-	if err := w.commit(ctx, r, next, append(w.orphan(r), row)...); err != nil {
+	if err := w.commit(ctx, r, next, r.checkRows(rep, w.dest.Name), append(w.orphan(r), row)...); err != nil {
 		return fmt.Errorf("destination %s: %w", w.dest.Name, err)
 	}
 	w.stored = next
 	return nil
 }
 
-// commit() commits rows of [load.Runs] and the cursor of the runs. If the destination was surveyed, the commit is a
-// settlement, which takes fewer statements than a transaction of a stream.
-func (w *runRow) commit(ctx context.Context, r *run, next state.Cursor, rows ...[]any) error {
+// commit() commits results of checks, rows of [load.Runs] and the cursor of the runs. If the destination was surveyed,
+// the commit is a settlement, which takes fewer statements than a transaction of a stream.
+func (w *runRow) commit(ctx context.Context, r *run, next state.Cursor, checked [][]any, rows ...[]any) error {
 	key, pass := r.Key(runStream), load.Pass{Run: r.Run, Whole: true, Now: r.Now}
 	s, able := w.dest.Destination.(*surveyedDestination)
 	if able {
@@ -113,14 +114,40 @@ func (w *runRow) commit(ctx context.Context, r *run, next state.Cursor, rows ...
 		able = known && at.Cursor == w.stored
 	}
 	if !able {
-		return load.CommitRows(ctx, w.dest, key, w.stored, next, pass, load.Runs, rows...)
+		return commitRun(ctx, w.dest, key, w.stored, next, pass, checked, rows)
 	}
-	b, err := load.Rows(load.Runs, rows...)
+	var own []load.OwnRows
+	for _, of := range []struct {
+		table schemas.Table
+		rows  [][]any
+	}{{load.Runs, rows}, {load.Checks, checked}} {
+		if len(of.rows) == 0 {
+			continue
+		}
+		b, err := load.Rows(of.table, of.rows...)
+		if err != nil {
+			return err
+		}
+		defer b.Release()
+		own = append(own, load.OwnRows{Table: of.table, Batch: b})
+	}
+	return s.by.Settle(ctx, []load.Settlement{{Key: key, Expected: w.stored, Next: next, Pass: pass, Rows: own}})[0]
+}
+
+// commitRun commits results of checks and rows of [load.Runs] in a transaction of their own.
+func commitRun(ctx context.Context, d load.Destination, k state.Key, from, next state.Cursor, p load.Pass, checked, rows [][]any) error {
+	tx, err := d.Begin(ctx, k, from, p)
 	if err != nil {
 		return err
 	}
-	defer b.Release()
-	return s.by.Settle(ctx, []load.Settlement{{Key: key, Expected: w.stored, Next: next, Pass: pass, Rows: []load.OwnRows{{Table: load.Runs, Batch: b}}}})[0]
+	defer tx.Rollback()
+	if err := load.WriteRows(ctx, tx, load.Checks, checked...); err != nil {
+		return err
+	}
+	if err := load.WriteRows(ctx, tx, load.Runs, rows...); err != nil {
+		return err
+	}
+	return tx.Commit(ctx, next)
 }
 
 // orphan returns the final row of an earlier run that never ended because its process was killed. Only one

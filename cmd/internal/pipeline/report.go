@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/checks"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/cursor"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
@@ -20,7 +21,7 @@ type Status string
 // The outcomes of streams and runs. Only running, complete, partial, failed and stopped are outcomes of a run.
 const (
 	StatusComplete    Status = "complete"    // read to its end, everything committed
-	StatusHeld        Status = "held"        // waits for a person: missing rows were kept, or a table was not changed
+	StatusHeld        Status = "held"        // waits for a person: missing rows were kept, a table was not changed, or rows failed a check
 	StatusUnavailable Status = "unavailable" // the source does not return the stream: not entitled, switched off, gone
 	StatusParked      Status = "parked"      // deferred until NotBefore, or until a lock is free
 	StatusLagging     Status = "lagging"     // this destination lacks data that other destinations have; a later run catches up
@@ -82,6 +83,7 @@ type StreamReport struct {
 	NotBefore   time.Time        `json:"not_before,omitzero"` // when a parked stream can be tried again
 	Notices     []drift.Notice   `json:"notices,omitempty"`   // changes of the source, the gravest first
 	Webhooks    *cursor.Webhooks `json:"webhooks,omitempty"`  // state of its webhook events; nil if there were none
+	Checks      []checks.Result  `json:"checks,omitempty"`    // results of the checks of its table
 	Err         error            `json:"-"`
 }
 

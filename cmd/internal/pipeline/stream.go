@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/checks"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -25,6 +26,7 @@ func (r *run) stream(ctx context.Context, s schemas.Stream, at *slot) []StreamRe
 	for i, k := range st.destinations {
 		reports[i] = k.close(ctx, err, time.Since(started))
 		reports[i].NotBefore = r.byClock(reports[i].NotBefore)
+		reports[i].Checks = checks.OfError(reports[i].Err, r.Now())
 	}
 	behind(st.destinations, reports)
 	st.settleProbes(reports)
