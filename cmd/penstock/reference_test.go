@@ -265,13 +265,13 @@ func tablesPage(t *testing.T) string {
 	comments := variables(t, "load/own_tables.go")
 	for name, own := range map[string]schemas.Table{
 		"State": load.State, "Changes": load.Changes, "Runs": load.Runs, "Certificates": load.Certificates, "Rejects": load.Rejects,
-		"RowChanges": load.RowChanges, "Conventions": load.Conventions, "Parents": load.Parents, "Events": load.Events,
+		"RowChanges": load.RowChanges, "Checks": load.Checks, "Conventions": load.Conventions, "Parents": load.Parents, "Events": load.Events,
 	} {
 		require.NotEmpty(t, comments[name], "load.%s needs a comment", name)
 		comments[own.Name] = strings.TrimPrefix(comments[name], name+" ")
 		delete(comments, name)
 	}
-	own := []schemas.Table{load.State, load.Runs, load.Certificates, load.Rejects, load.Conventions, load.Parents, load.Events, load.Changes, load.RowChanges}
+	own := []schemas.Table{load.State, load.Runs, load.Certificates, load.Checks, load.Rejects, load.Conventions, load.Parents, load.Events, load.Changes, load.RowChanges}
 	require.Len(t, comments, len(own), "these tables are missing on the page: %v", comments)
 	for _, o := range own {
 		fmt.Fprintf(b, "## %s\n\n%s\n\n", o.Name, upperFirst(strings.TrimSpace(comments[o.Name])))

@@ -30,7 +30,7 @@ func runsCmd(a *app) *cobra.Command {
 		Short: "list past runs, or show one run in detail",
 		Long: `Lists the last 50 runs of all destinations, or of those that --to and --source select.
 A run over several sources is one row. With RUN it shows that run with its sources, the
-attempts at it, its certificates, its rejects, and the changes that it made to tables.
+attempts at it, its certificates, checks and rejects, and the changes of tables.
 While workers share a run, its status comes from the state.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -72,6 +72,7 @@ var runParts = []struct {
 	columns, order []string
 }{
 	{"certificates", load.Certificates, []string{"at", "stream", "verdict", "fetched", "written", "unchanged", "deduplicated", "rejected", "deleted", "pages", "requests", "witnesses"}, []string{"source", "stream", "at"}},
+	{"checks", load.Checks, []string{"at", "stream", "check_name", "on_fail", "result", "failing", "row_count", "detail", "examples"}, []string{"source", "stream", "at"}},
 	{"rejects", load.Rejects, []string{"stream", "ordinal", "key", "pointer", "wanted", "raw", "reason"}, []string{"source", "stream", "ordinal"}},
 	{"changes of tables", load.Changes, []string{"at", "table", "column", "action", "from_type", "to_type", "reason"}, []string{"at"}},
 }

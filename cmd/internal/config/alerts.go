@@ -18,7 +18,7 @@ type Alerts struct {
 
 // AlertKinds returns the kinds of alerts. Without the key `on`, all kinds are sent.
 func AlertKinds() []string {
-	return []string{"failed", "late", "held", "drift", "signature", "contradicted", "access", "grant"}
+	return []string{"failed", "late", "held", "drift", "check", "signature", "contradicted", "access", "grant"}
 }
 
 func readAlerts(v value) Alerts {

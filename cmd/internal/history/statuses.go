@@ -18,8 +18,8 @@ import (
 // statusColumns are the columns of a certificate that [StreamStatuses] returns for a stream.
 var statusColumns = []string{"verdict", "fetched", "written", "unchanged", "rejected", "deleted"}
 
-// StreamStatuses returns, for every stream, the time of its cursor, its newest certificate, and the reason why the last
-// run did not complete the stream.
+// StreamStatuses returns, for every stream, the time of its cursor, its newest certificate, the reason why the last run
+// did not complete the stream, and the checks of the data that failed.
 func StreamStatuses(ctx context.Context, d load.Destination) (out render.Answer, err error) {
 	newest, err := NewestCertificates(ctx, d, append(statusColumns, "witnesses"))
 	if err != nil {
@@ -35,11 +35,19 @@ func StreamStatuses(ctx context.Context, d load.Destination) (out render.Answer,
 	if err != nil {
 		return out, err
 	}
-	for _, name := range []string{"drift", "state", "why", "webhooks"} {
+	failed, err := FailedChecks(ctx, d)
+	if err != nil {
+		return out, err
+	}
+	for _, name := range []string{"drift", "state", "why", "webhooks", "checks"} {
 		out.Columns = append(out.Columns, schemas.Field(name, schemas.Text, ""))
 	}
 	add := func(k state.Key, updated, webhooks any) {
-		out.Rows = append(out.Rows, append(statusRow(k, updated, newest[k], changed, incomplete[k]), webhooks))
+		var checks any
+		if failed[k] != "" {
+			checks = failed[k]
+		}
+		out.Rows = append(out.Rows, append(statusRow(k, updated, newest[k], changed, incomplete[k]), webhooks, checks))
 		delete(incomplete, k)
 	}
 	err = Scan(ctx, d, load.State, func(r Row) error {

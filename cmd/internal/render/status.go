@@ -43,6 +43,9 @@ func Status(w io.Writer, t Answer, now time.Time) {
 		if drift != "" {
 			open = append(open, fmt.Sprintf("%-11s %s: %s", "drift", name(r), drift))
 		}
+		if failed := text(r, "checks"); failed != "" {
+			open = append(open, fmt.Sprintf("%-11s %s: %s", "check", name(r), failed))
+		}
 		g.Add(name(r), state, text(r, "verdict"), r[at("fetched")], r[at("deleted")], ageOf(r[at("updated_at")], now), why)
 	}
 	g.Render(w)

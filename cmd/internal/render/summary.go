@@ -66,6 +66,7 @@ func Summary(w io.Writer, r pipeline.Report, o SummaryOptions) {
 		printProblems(w, p, o.Verbose)
 	}
 	printNotices(w, r.Streams, o.Verbose)
+	printChecks(w, r.Streams, o.Verbose)
 	if o.Verbose {
 		printStreamReports(w, r.Streams)
 	} else {
@@ -74,6 +75,9 @@ func Summary(w io.Writer, r pipeline.Report, o SummaryOptions) {
 	printDone(w, r.Streams)
 	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %s requests, %s\n", r.Run, r.Title(), r.Status,
 		Brief(r.Ended.Sub(r.Started)), Grouped(int64(r.Requests)), verdicts(r.Streams))
+	if text := checkSums(r.Streams); text != "" {
+		fmt.Fprintln(w, text)
+	}
 	if text := outlook(r); text != "" {
 		fmt.Fprintln(w, text)
 	}

@@ -174,6 +174,22 @@ type Stream struct {
 	Run         string           `json:"run,omitempty" jsonschema:"description=The last run that read the stream\\, completely or not."`
 	Counts      pipeline.Counts  `json:"counts" jsonschema:"description=Counts of the last pass."`
 	Recent      []PassSummary    `json:"recent" jsonschema:"description=The last passes\\, oldest first."`
+	Checks      []Check          `json:"checks,omitempty" jsonschema:"description=Results of the checks in the last run that made checks."`
+}
+
+// Check is the result of a check of the data in one run.
+type Check struct {
+	Run         string    `json:"run"`
+	Pipeline    string    `json:"pipeline"`
+	Source      string    `json:"source,omitempty" jsonschema:"description=Absent if the run reads only one source."`
+	Stream      string    `json:"stream"`
+	Destination string    `json:"destination"`
+	Name        string    `json:"check"`
+	OnFail      string    `json:"on_fail" jsonschema:"enum=warn,enum=hold"`
+	Result      string    `json:"result" jsonschema:"enum=ok,enum=failed,enum=held,enum=error"`
+	Failing     int64     `json:"failing" jsonschema:"description=Number of rows that failed."`
+	Text        string    `json:"text,omitempty" jsonschema:"description=What was found\\, if the check has not passed."`
+	At          time.Time `json:"at"`
 }
 
 // PassSummary is one pass over a stream.
@@ -209,6 +225,7 @@ type RunDetail struct {
 	Total   int      `json:"passes_total" jsonschema:"description=Number of passes."`
 	Rejects []Reject `json:"rejects" jsonschema:"description=The first rejects."`
 	Changes []Change `json:"changes" jsonschema:"description=Changes of tables."`
+	Checks  []Check  `json:"checks" jsonschema:"description=Results of the checks of the data."`
 	Log     []Line   `json:"log"`
 }
 

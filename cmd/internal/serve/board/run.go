@@ -2,6 +2,7 @@ package board
 
 import (
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -9,7 +10,7 @@ import (
 
 // The method whole() replaces nil slices by empty ones, so that JSON has [] and not null.
 func (d RunDetail) whole() RunDetail {
-	d.Destinations, d.Passes, d.Rejects, d.Changes, d.Log = list(d.Destinations), list(d.Passes), list(d.Rejects), list(d.Changes), list(d.Log)
+	d.Destinations, d.Passes, d.Rejects, d.Changes, d.Checks, d.Log = list(d.Destinations), list(d.Passes), list(d.Rejects), list(d.Changes), list(d.Checks), list(d.Log)
 	return d
 }
 
@@ -74,14 +75,18 @@ func (r Run) Sum() Sum {
 	return Sum{c, c.Fetched == c.Written+c.Unchanged+c.Deduplicated+c.Rejected}
 }
 
-// Tone returns the severity of the stream's state. A contradicted pass needs attention even if its status is
-// complete.
+// Tone returns the severity of the stream's state. A contradicted pass or a failed check needs attention even if the
+// status is complete.
 func (s Stream) Tone() Tone {
-	if t := ToneOf(s.Status); t != ToneOK || s.Verdict != pipeline.Contradicted {
+	failed := slices.ContainsFunc(s.Checks, func(c Check) bool { return !c.OK() })
+	if t := ToneOf(s.Status); t != ToneOK || s.Verdict != pipeline.Contradicted && !failed {
 		return t
 	}
 	return ToneAttention
 }
+
+// OK reports whether the check has passed.
+func (c Check) OK() bool { return c.Result == "ok" }
 
 // Tone returns the severity of a slot's outcome.
 func (s Slot) Tone() Tone {

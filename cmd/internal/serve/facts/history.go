@@ -174,6 +174,7 @@ func part[T any](items []T, q board.Query, accept func(T) bool) board.List[T] {
 const (
 	shownRejects = 50
 	shownChanges = 200
+	shownChecks  = 500
 	shownPasses  = 1000
 )
 
@@ -207,6 +208,7 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 	}
 	recall(&d, kept)
 	for _, b := range snapshots {
+		d.Checks = append(d.Checks, part(b.checks, board.Query{Limit: shownChecks}, func(c board.Check) bool { return c.Run == id }).Items...)
 		d.Rejects = append(d.Rejects, part(b.rejects, board.Query{Limit: shownRejects}, func(r board.Reject) bool { return r.Run == id }).Items...)
 		d.Changes = append(d.Changes, part(b.changes, board.Query{Limit: shownChanges}, func(c board.Change) bool { return c.Run == id && !own(c) }).Items...)
 	}

@@ -22,6 +22,7 @@ const (
 	mostRuns    = 10_000
 	mostRejects = 5_000
 	mostChanges = 20_000
+	mostChecks  = 20_000
 	mostStreams = 30_000  // streams of all sources together; if there are more, the streams of a source are read on request
 	mostBeats   = 24      // last passes of a stream that stay in memory
 	heldBeats   = 100_000 // last passes that stay in memory, for all streams together
@@ -40,6 +41,7 @@ type snapshot struct {
 	newestProofs map[string]*proofs
 	rejects      []board.Reject
 	changes      []board.Change
+	checks       []board.Check
 
 	announced map[state.Key]board.Coverage
 }
@@ -67,7 +69,7 @@ func readSnapshot(ctx context.Context, p DestinationPart) (*snapshot, error) {
 	case err != nil:
 		return nil, err
 	}
-	for _, read := range []func(context.Context, load.Destination) error{b.readRuns, b.readStreams, b.readCertificates, b.readRejects, b.readChanges} {
+	for _, read := range []func(context.Context, load.Destination) error{b.readRuns, b.readStreams, b.readCertificates, b.readRejects, b.readChanges, b.readChecks} {
 		if err == nil {
 			err = read(ctx, d)
 		}
@@ -79,6 +81,7 @@ func readSnapshot(ctx context.Context, p DestinationPart) (*snapshot, error) {
 		return nil, err
 	}
 	b.setStatuses()
+	b.setChecks()
 	return b, nil
 }
 

@@ -19,6 +19,7 @@ const (
 	Late         Kind = "late"         // a run did not start when it was due
 	Held         Kind = "held"         // a stream waits for a decision of a person
 	Drift        Kind = "drift"        // a source has changed
+	CheckFailed  Kind = "check"        // a check of the data has failed
 	Signature    Kind = "signature"    // deliveries are refused because their signatures do not match
 	Contradicted Kind = "contradicted" // records are missing, according to the API's own total
 	Access       Kind = "access"       // many wrong tokens were tried at the dashboard
@@ -26,7 +27,9 @@ const (
 )
 
 // Kinds returns all kinds.
-func Kinds() []Kind { return []Kind{Failed, Late, Held, Drift, Signature, Contradicted, Access, Grant} }
+func Kinds() []Kind {
+	return []Kind{Failed, Late, Held, Drift, CheckFailed, Signature, Contradicted, Access, Grant}
+}
 
 // topic is a kind of problem in one pipeline or source. All problems of a topic share one message.
 type topic struct {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/checks"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/state"
@@ -126,6 +127,7 @@ func (a *Alerts) streamEnded(name string, s pipeline.StreamReport) {
 	default:
 		a.clear(ofPipeline(name, Contradicted), item)
 	}
+	a.checked(ofPipeline(name, CheckFailed), item, s)
 	var drifts []string
 	for _, d := range s.Notices {
 		if d.Severity != drift.Noted {
@@ -134,6 +136,23 @@ func (a *Alerts) streamEnded(name string, s pipeline.StreamReport) {
 	}
 	if len(drifts) > 0 {
 		a.raise(ofPipeline(name, Drift), s.Stream, strings.Join(drifts, "; "))
+	}
+}
+
+// checked raises and clears the alert about the checks of a stream. A check that has kept a commit back is left out,
+// because the stream is held.
+func (a *Alerts) checked(tp topic, item string, s pipeline.StreamReport) {
+	var failed []string
+	for _, c := range s.Checks {
+		if !c.Good() && c.Outcome != checks.Held {
+			failed = append(failed, c.String())
+		}
+	}
+	switch {
+	case failed != nil:
+		a.raise(tp, item, strings.Join(failed, "; "))
+	case len(s.Checks) > 0 || s.Status == pipeline.StatusComplete:
+		a.clear(tp, item)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/checks"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/extract/wire"
@@ -140,6 +141,9 @@ func TestAlertsKinds(t *testing.T) {
 			"pipeline nightly: held\n  crm.leads in warehouse: 120 rows are missing", runEnds(proven)},
 		{"contradicted", runEnds(pipeline.StreamReport{Status: pipeline.StatusComplete, Verdict: pipeline.Contradicted, Reasons: "the API reports 10 records, and 9 arrived"}),
 			"pipeline nightly: contradicted\n  crm.leads in warehouse: the API reports 10 records, and 9 arrived", runEnds(proven)},
+		{"a check", runEnds(pipeline.StreamReport{Status: pipeline.StatusComplete, Verdict: pipeline.Proven, Checks: []checks.Result{
+			{Name: "unique(id)", Outcome: checks.OK}, {Name: "not_null(email)", Outcome: checks.Failed, Failing: 1}, {Name: "typo", Outcome: checks.Errors, Detail: "no column"}, {Name: "amounts", Outcome: checks.Held}}}),
+			"pipeline nightly: check\n  crm.leads in warehouse: not_null(email): 1 row fails; typo could not run: no column", runEnds(proven)},
 		{"the run itself", serve.RunEnded{Pipeline: "nightly", Err: errors.New("open destination: password hunter22 refused")},
 			"pipeline nightly: failed\n  open destination: password [redacted] refused", completes()},
 		{"late", serve.RunLate{Pipeline: "nightly", Why: "the previous run has not ended"},

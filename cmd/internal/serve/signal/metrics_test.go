@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/checks"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/state"
@@ -52,6 +53,7 @@ func testReport() pipeline.Report {
 			Stream: "crm.leads", Destination: "warehouse", Status: pipeline.StatusComplete, Verdict: pipeline.Proven, Duration: 2 * time.Second,
 			Counts:  pipeline.Counts{Fetched: 10, Written: 3, Unchanged: 5, Deduplicated: 1, Rejected: 1, Deleted: 2},
 			Notices: []drift.Notice{{Severity: drift.Warned, Kind: drift.NoticeNulls}},
+			Checks:  []checks.Result{{Name: "unique(id)", Outcome: checks.OK}, {Name: "email", Outcome: checks.Failed}},
 		}},
 	}
 }
@@ -104,6 +106,8 @@ func TestMetrics(t *testing.T) {
 		`penstock_rows_total{destination="warehouse",outcome="deleted",pipeline="nightly",stream="crm.leads"} 2`,
 		`penstock_records_read_total{pipeline="nightly"} 10`,
 		`penstock_read_bytes_total{pipeline="nightly"} 2048`,
+		`penstock_checks_total{check="email",destination="warehouse",pipeline="nightly",result="failed",stream="crm.leads"} 1`,
+		`penstock_checks_total{check="unique(id)",destination="warehouse",pipeline="nightly",result="ok",stream="crm.leads"} 1`,
 		`penstock_certificates_total{destination="warehouse",pipeline="nightly",verdict="proven"} 1`,
 		`penstock_drift_notices_total{about="null_rate",pipeline="nightly",severity="warned"} 1`,
 		`penstock_slots_total{outcome="ran",pipeline="nightly"} 1`,

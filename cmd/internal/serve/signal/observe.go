@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/checks"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/drift"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 )
@@ -138,6 +139,10 @@ func (m *Metrics) streamEnded(name string, ended time.Time, s pipeline.StreamRep
 	}
 	if s.Verdict != "" {
 		m.certificates.WithLabelValues(p, s.Destination, verdictLabel(s.Verdict)).Inc()
+	}
+	for _, c := range s.Checks { // the names of checks come from the configuration, so there are few of them
+		result := oneOf(string(c.Outcome), string(checks.OK), string(checks.Failed), string(checks.Held), string(checks.Errors))
+		m.checks.WithLabelValues(p, stream, s.Destination, c.Name, result).Inc()
 	}
 	for _, n := range s.Notices {
 		about := oneOf(n.Kind, drift.NoticeNew, drift.NoticeVanished, drift.NoticeType, drift.NoticeNulls,
