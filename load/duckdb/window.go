@@ -78,15 +78,23 @@ func (d *DB) stop() error {
 	return err
 }
 
+// silentWait is how long acquire waits before it logs that it waits. Most processes release a file sooner.
+const silentWait = time.Second
+
 // acquire attaches the file until release is called. If another process has the file open, acquire waits up to
 // Options.WaitLock. If the file is still open then, acquire returns [state.ErrLocked] (wrapped).
 func (d *DB) acquire(ctx context.Context, m mode) (e *engine, release func(), err error) {
 	// The waits are random, so that two waiting processes do not keep trying at the same time.
 	policy := retry.Policy{First: 20 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Total: d.o.WaitLock}
+	began, reported := time.Now(), false
 	for tries := policy.Begin(); ; {
 		e, err := d.tryAcquire(ctx, m)
 		if err == nil || !locked(err) {
 			return e, d.release, err
+		}
+		if !reported && time.Since(began) >= silentWait && !errors.Is(err, errInUse) {
+			d.o.Log.Info("waiting for a file that another process has open", "path", d.o.Path, "process", holderOf(err), "at_most", d.o.WaitLock)
+			reported = true
 		}
 		if tries.Again(ctx) {
 			continue
@@ -303,13 +311,21 @@ func locked(err error) bool {
 
 var holderName = regexp.MustCompile(`held in (.+? \(PID \d+\))`)
 
-// holder returns the name of the process that has the file open, if the engine reported it.
+// holder returns a colon and the process that has the file open, or "" if the engine did not report the process.
 func holder(err error) string {
 	if errors.Is(err, errInUse) {
 		return ": this process"
 	}
+	if name := holderOf(err); name != "" {
+		return ": " + name
+	}
+	return ""
+}
+
+// holderOf returns the other process that has the file open, if the engine reported it: its program and its id.
+func holderOf(err error) string {
 	if m := holderName.FindStringSubmatch(err.Error()); m != nil {
-		return ": " + m[1]
+		return m[1]
 	}
 	return ""
 }
