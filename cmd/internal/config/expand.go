@@ -47,6 +47,8 @@ func (v value) reference(name string) (string, bool) {
 	}
 	text, set := v.r.Env(name)
 	switch {
+	case text == "" && v.needless():
+		v.r.left++
 	case !set:
 		v.fault(v.pos(), "environment variable %s is not set", name)
 	case text == "":
@@ -55,11 +57,18 @@ func (v value) reference(name string) (string, bool) {
 	return text, text != ""
 }
 
+// needless reports whether the current command of penstock does not need the value: the command reads only destinations
+// and the state, and the value is in a source or is a credential of another part. If such a value cannot be resolved,
+// there is no fault, and the key has no value.
+func (v value) needless() bool { return v.r.DestinationsOnly && !v.place && (v.source || v.secret) }
+
 // inserted returns the content of a file or the output of a command, without the line breaks at the end. If the content
 // or output is empty, inserted reports a fault.
 func (v value) inserted(name, text string, err error, empty string) (string, bool) {
 	text = strings.TrimRight(text, "\r\n")
 	switch {
+	case (err != nil || text == "") && v.needless():
+		v.r.left++
 	case err != nil:
 		v.fault(v.pos(), "${%s}: %v", name, err)
 	case text == "":

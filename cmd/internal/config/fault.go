@@ -85,11 +85,8 @@ func posOf(n ast.Node) Pos {
 	return Pos{Line: p.Line, Col: p.Column}
 }
 
-// DidYouMean returns a suggestion for a misspelled word, to append to a message. It returns "" if no known word is
-// similar.
-func DidYouMean(word string, known []string) string { return didYouMean(word, known) }
-
-func didYouMean(word string, known []string) string {
+// DidYouMean returns "; did you mean …?" with the most similar of the known words, or "" if none is similar.
+func DidYouMean(word string, known []string) string {
 	best, least := "", max(1, len(word)/3)+1
 	for _, k := range known {
 		if d := distance(word, k); d < least {
@@ -128,7 +125,7 @@ func distance(a, b string) int {
 }
 
 func suggestion(word string, known []string) string {
-	if s := didYouMean(word, known); s != "" {
+	if s := DidYouMean(word, known); s != "" {
 		return s
 	}
 	if len(known) == 0 || len(known) > 16 {

@@ -24,7 +24,7 @@ type Listing struct {
 	Timeout     time.Duration
 
 	Name   string   // the field of a row that has the name of the source
-	Unread bool     // the command was not run, because the current command of penstock needs no sources
+	Unread bool     // the list was not read, because the current command of penstock needs no sources
 	Hosts  []string // patterns of allowed hosts; nil: every host that the template allows
 	Secret []string // fields of a row whose values are secrets
 }
@@ -77,7 +77,7 @@ func readSources(v value, destinations []Destination) (all []Source, l *Listing)
 
 func readListing(v value, destinations []Destination) *Listing {
 	l := &Listing{At: v.pos(), Name: "name", Timeout: DefaultListingTimeout}
-	ways := 0
+	ways, left := 0, v.r.left
 	way := func(read func(value)) func(value) { return func(v value) { ways++; read(v) } }
 	ok := v.mapping(fields{
 		"file":    way(text(&l.File)),
@@ -90,6 +90,8 @@ func readListing(v value, destinations []Destination) *Listing {
 		"secret":  set(&l.Secret, value.words),
 	})
 	switch {
+	case v.r.left > left:
+		l.Unread = true
 	case !ok:
 	case ways != 1:
 		v.fault(l.At, "%s holds %d lists; want one of file, query or command", v.what, ways)
@@ -119,7 +121,7 @@ func (l *Listing) readOf(v value, destinations []Destination) {
 // row must not repeat one of their names.
 func (l *Listing) read(template value, before []Source) []Source {
 	r := template.r
-	if r.Rows == nil {
+	if r.Rows == nil || l.Unread {
 		return nil
 	}
 	rows, err := r.Rows(*l)

@@ -38,7 +38,7 @@ func (c *Config) read(root value) {
 	var most limits
 	complete := root.mapping(fields{
 		"version":      number(&c.Version, 1, 1),
-		"sources":      keep(&sources),
+		"sources":      func(v value) { v.source = true; sources = v },
 		"destinations": func(v value) { v.place = true; c.Destinations = named(v, readDestination) },
 		"pipelines":    keep(&pipelines),
 		"streams":      keep(&streams),

@@ -25,7 +25,7 @@ func badPattern(text string, all []Stream) string {
 	if w := slices.IndexFunc(all, func(s Stream) bool { return s.Name == name }); w >= 0 {
 		return fmt.Sprintf("%s is a %s endpoint and can never be read", name, all[w].Class)
 	}
-	hint := didYouMean(name, readable(all))
+	hint := DidYouMean(name, readable(all))
 	if hint == "" {
 		hint = "; `penstock streams` lists them"
 	}

@@ -28,6 +28,7 @@ type reader struct {
 	Input
 	anchors  map[string]ast.Node
 	visited  int
+	left     int // references that could not be resolved, and that the current command does not need
 	faults   Faults
 	secrets  []wire.Secret
 	observer func(ast.Node, sighting) // called with each value, and with what the reader expects of it; set only by Describe
@@ -159,7 +160,7 @@ type Input struct {
 	Env              func(name string) (string, bool)    // os.LookupEnv, or a substitute in tests
 	Read             func(path string) (string, error)   // returns the content for ${file:…}
 	Run              func(argv []string) (string, error) // runs the command of ${cmd:…} and returns its output; nil: commands are not run
-	DestinationsOnly bool                                // run only the commands of destinations and state
+	DestinationsOnly bool                                // only destinations and the state are needed: other commands are not run, and other credentials may be missing
 	Rows             func(Listing) ([]Row, error)        // returns the rows of a listing; nil: listings give no sources
 	Catalogue        []schemas.Stream                    // all endpoints, including writes
 	Schemes          []string                            // URL schemes of the destinations

@@ -64,7 +64,7 @@ func (s Serve) checkListen(v value, what, listen, preset string) {
 	switch {
 	case err != nil || perr != nil || p < 0 || p >= 1<<16:
 		v.fault(v.pos(), "%s: want host:port, such as %s, or unix:PATH", what, preset)
-	case !isLoopback(host) && len(s.Tokens) == 0:
+	case !isLoopback(host) && len(s.Tokens) == 0 && v.r.left == 0: // a token that the current command does not need may be missing
 		v.fault(v.pos(), "%s is open to other machines, but serve auth has no token; want auth: {token: ${PENSTOCK_DASHBOARD_TOKEN}}, or listen: %s", what, preset)
 	}
 }

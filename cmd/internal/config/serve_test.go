@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -56,6 +57,49 @@ func TestStateKeyOfEnvironment(t *testing.T) {
 		require.Equal(t, "AGE-SECRET-KEY-1", c.State.Key.Reveal(), text)
 		require.Contains(t, c.Secrets, c.State.Key)
 	}
+}
+
+// With DestinationsOnly, the credentials of sources, webhooks, masks and the dashboard may be missing. Those of
+// destinations and of the state may not.
+func TestSecretsMayBeMissing(t *testing.T) {
+	const text = `version: 1
+sources:
+  main:
+    v2: {base_url: "${V2_URL}", auth: {api_key: "${V2_KEY}"}, plan: "${PLAN}", headers: {X-Key: "${V2_HEADER}"}}
+    app: {base_url: "${APP_URL}", auth: {login: {email: "${MAIL}", password: "${file:/nowhere/password}"}}}
+    webhooks: {secret: "${HOOK}", scheme: standard}
+destinations: {lake: "parquet:lake"}
+pipelines: {all: {from: main, to: lake, mask: {"*.email": hmac}, mask_key: "${MASK}"}}
+serve: {listen: "0.0.0.0:8080", auth: {token: "${DASHBOARD}"}}
+`
+	in := input()
+	in.Env = func(string) (string, bool) { return "", false }
+	in.Read = func(string) (string, error) { return "", errors.New("no such file") }
+	_, err := Parse([]byte(text), in)
+	for _, name := range []string{"V2_URL", "V2_KEY", "PLAN", "V2_HEADER", "APP_URL", "MAIL", "/nowhere/password", "HOOK", "MASK", "DASHBOARD"} {
+		require.ErrorContains(t, err, name)
+	}
+	in.DestinationsOnly = true
+	c, err := Parse([]byte(text), in)
+	require.NoError(t, err)
+	require.Equal(t, "main", c.Sources[0].Name)
+	require.NotNil(t, c.Sources[0].App)
+
+	_, err = Parse([]byte(strings.Replace(text, "parquet:lake", "${LAKE}", 1)), in)
+	require.ErrorContains(t, err, "environment variable LAKE is not set")
+
+	// A list of sources whose address is missing is not read.
+	const listed = `version: 1
+sources:
+  from: {query: "SELECT name FROM workspaces", of: "${LIST_URL}"}
+  template: {app: {base_url: "https://{name}.example.com", auth: {token: "${KEY_{name}}"}}}
+destinations: {lake: "parquet:lake"}
+pipelines: {all: {from: "*", to: lake}}
+`
+	in.Rows = func(Listing) ([]Row, error) { return nil, errors.New("must not be read") }
+	c, err = Parse([]byte(listed), in)
+	require.NoError(t, err)
+	require.True(t, c.Listing.Unread)
 }
 
 // With DestinationsOnly, only the commands of destinations and of the state are run. The form of other secrets is not

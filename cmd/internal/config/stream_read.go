@@ -45,7 +45,7 @@ func (r *reader) readStreams(v value) []Stream {
 // addition returns a new stream with defaults.
 func addition(e entry, all []Stream) Stream {
 	if !streamName.MatchString(e.key) || len(e.key) > 63 {
-		e.fault(e.at, "stream %q: want module.resource in lower case%s", e.key, didYouMean(e.key, names(all)))
+		e.fault(e.at, "stream %q: want module.resource in lower case%s", e.key, DidYouMean(e.key, names(all)))
 	}
 	module, _, _ := strings.Cut(e.key, ".")
 	return Stream{Stream: schemas.Stream{
@@ -96,7 +96,7 @@ func (s *Stream) override(e entry, known bool) {
 		s.Settings = settings(v)
 	}
 	if ok && !known && !located {
-		v.fault(e.at, "%s is not in the catalogue and has no path%s", v.what, didYouMean(e.key, v.r.catalogueNames()))
+		v.fault(e.at, "%s is not in the catalogue and has no path%s", v.what, DidYouMean(e.key, v.r.catalogueNames()))
 	}
 }
 
@@ -333,7 +333,7 @@ func (r *reader) checkParent(s Stream, streams []Stream, indexes map[string]int)
 	for range streams {
 		i, ok := indexes[up]
 		if !ok || !streams[i].Class.Readable() {
-			r.fault(s.At, "stream %s: no stream %q to be its parent%s", s.Name, up, didYouMean(up, readable(streams)))
+			r.fault(s.At, "stream %s: no stream %q to be its parent%s", s.Name, up, DidYouMean(up, readable(streams)))
 			return
 		}
 		if up = streams[i].Parent; up == "" {

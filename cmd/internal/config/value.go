@@ -22,6 +22,7 @@ type value struct {
 
 	row    *listedRow // the row from which a source is being made; nil for sources of the file
 	place  bool       // the value is in a destination or in the state
+	source bool       // the value is in a source
 	secret bool       // the value is a credential
 	isURL  bool       // the value is a URL, so the fields of the row must be safe to insert into a URL
 }
@@ -385,17 +386,6 @@ func (v value) words() []string {
 		all = append(all, s.value)
 	}
 	return all
-}
-
-// IsName reports whether s is a valid name of a source, destination or pipeline.
-func IsName(s string) bool {
-	for i, c := range s {
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
-		if !letter && (i == 0 || c != '-' && c != '_' && (c < '0' || c > '9')) {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 63
 }
 
 // Ref is a word of the file and its position.
