@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/lmittmann/tint"
-	"golang.org/x/term"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
@@ -21,6 +20,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/setup"
 	"github.com/penstock-data/penstock/extract/wire"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 // app has what all commands share: the global flags and the outputs. Data is written to out, everything else to err.
@@ -63,9 +63,9 @@ func (a *app) start() error {
 	a.screen = &render.Screen{W: a.err}
 	switch a.logFormat {
 	case "json":
-		a.setLog(slog.NewJSONHandler(a.screen, &slog.HandlerOptions{Level: level}))
+		a.setLog(slog.NewJSONHandler(a.screen, &slog.HandlerOptions{Level: level, ReplaceAttr: plainAttr}))
 	case "text":
-		a.setLog(tint.NewTextHandler(a.screen, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !a.terminal()}))
+		a.setLog(tint.NewTextHandler(a.screen, &tint.Options{Level: level, TimeFormat: time.TimeOnly, NoColor: !render.Colored(a.err), ReplaceAttr: plainAttr}))
 	default:
 		return fmt.Errorf("--log-format %q: want text or json", a.logFormat)
 	}
@@ -73,15 +73,17 @@ func (a *app) start() error {
 	return nil
 }
 
-// terminal reports whether messages may be colored.
-func (a *app) terminal() bool {
-	f, ok := a.err.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+// plainAttr writes errors in the log in plain words.
+func plainAttr(_ []string, attr slog.Attr) slog.Attr {
+	if err, ok := attr.Value.Any().(error); ok {
+		attr.Value = slog.StringValue(plainerror.Text(err.Error()))
+	}
+	return attr
 }
 
 // live reports whether progress may be redrawn in place.
 func (a *app) live() bool {
-	return !a.noProgress && !a.quiet && !a.verbose && a.logFormat == "text" && a.terminal()
+	return !a.noProgress && !a.quiet && !a.verbose && a.logFormat == "text" && isTerminal(a.err) && os.Getenv("TERM") != "dumb"
 }
 
 // printError prints err, one line per fault, and then the hint.
@@ -90,7 +92,7 @@ func (a *app) printError(err error) {
 	if ok && f.Err == nil {
 		return
 	}
-	w := a.err
+	w, text := a.err, plainerror.Text(err.Error())
 	hint := ""
 	_, unprinted := errors.AsType[*render.OutputError](err)
 	switch {
@@ -102,7 +104,7 @@ func (a *app) printError(err error) {
 		hint = render.HintFull
 	}
 	if a.started && a.logFormat == "json" {
-		for line := range strings.Lines(err.Error()) {
+		for line := range strings.Lines(text) {
 			a.log.Error(strings.TrimSpace(line))
 		}
 		if hint != "" {
@@ -110,9 +112,9 @@ func (a *app) printError(err error) {
 		}
 		return
 	}
-	for line := range strings.Lines(render.Printable(err.Error(), true)) {
+	for line := range strings.Lines(render.Printable(text, true)) {
 		if line = strings.TrimRight(line, " \n"); line != "" {
-			fmt.Fprintf(w, "penstock: %s\n", line)
+			fmt.Fprintf(w, "%s %s\n", render.Bad(w, "penstock:"), line)
 		}
 	}
 	if hint != "" {

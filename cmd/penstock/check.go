@@ -84,7 +84,7 @@ func printFindings(a *app, findings []check.Finding) error {
 		if !f.OK {
 			mark = "FAIL"
 		}
-		fmt.Fprintf(a.out, "%s  %-24s %s\n", mark, f.Part, render.Printable(f.Detail, false))
+		fmt.Fprintf(a.out, "%s  %-24s %s\n", render.Tone(a.out, mark), f.Part, render.Printable(f.Detail, false))
 		if f.Hint != "" {
 			_ = render.Hint(a.out, "      ", f.Hint)
 		}

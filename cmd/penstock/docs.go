@@ -53,7 +53,7 @@ freshness and key tests.`,
 			if a.json {
 				write = func(w io.Writer, d render.Dictionary) error { return render.NewEncoder(w).Encode(d) }
 			}
-			if s, err := os.Stat(file); err == nil && s.IsDir() {
+			if s, err := os.Stat(file); err == nil && s.IsDir() || strings.HasSuffix(file, string(filepath.Separator)) {
 				file = filepath.Join(file, form.file)
 			}
 			return a.open.Read(cmd.Context(), to, func(d *open.Reader) error { return writeDocs(cmd.Context(), a, d, file, write) })
@@ -61,7 +61,8 @@ freshness and key tests.`,
 	}
 	addDestinationFlag(cmd, &to)
 	cmd.Flags().StringVar(&format, "format", "markdown", "`format`: markdown, html or dbt")
-	cmd.Flags().StringVarP(&file, "output", "o", "", "`file` or folder to write instead of stdout")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(slices.Sorted(maps.Keys(docsForms)), cobra.ShellCompDirectiveNoFileComp))
+	cmd.Flags().StringVarP(&file, "output", "o", "", "`file` or folder to write instead of stdout; a name that ends with / is a folder, which is created")
 	return cmd
 }
 
@@ -69,6 +70,11 @@ func writeDocs(ctx context.Context, a *app, d *open.Reader, file string, write f
 	dict, err := knowledge.ReadDictionary(ctx, d)
 	if err != nil {
 		return err
+	}
+	if file != "" {
+		if err := a.makeFolder(filepath.Dir(file)); err != nil {
+			return err
+		}
 	}
 	return a.writeTo(file, func(w io.Writer) error { return write(w, dict) })
 }

@@ -28,6 +28,7 @@ type importing struct {
 	surface string
 	module  string
 	only    []string
+	part    imports.Selection
 }
 
 // descriptions has the parsers of API descriptions, by format.
@@ -53,9 +54,16 @@ Without -o or --write the definitions go to stdout. With one of them they are
 merged into a file, where each stream has an "imported:" block. The next import
 replaces that block. Everything else in the file is yours: it takes precedence
 and is never changed. Streams whose operations are no longer in the description
-are reported and kept.`,
+are reported and kept.
+
+A configuration may have 1 MiB and 50,000 words and signs. This is enough for about
+200 streams with many columns. From a larger description, import a part with --tag,
+--path or --only. If a description has more than 100 GET operations, each of its tags
+becomes a module.`,
 		Example: `  penstock import openapi platform.yaml
   penstock import openapi platform.yaml --write
+  penstock import openapi github.json --tag issues --tag pulls --write
+  penstock import openapi github.json --path '/orgs/*' -o orgs.yaml
   penstock import postman shop.json --base-url https://shop.example/api -o shop.yaml`,
 		Args:      cobra.ExactArgs(2),
 		ValidArgs: slices.Sorted(maps.Keys(descriptions)),
@@ -67,6 +75,8 @@ are reported and kept.`,
 	cmd.Flags().StringVar(&f.surface, "surface", "", "`surface` of the platform that the document describes: app or v2")
 	cmd.Flags().StringVar(&f.module, "module", "", "`module` of new streams (default: made from the title)")
 	cmd.Flags().StringSliceVar(&f.only, "only", nil, "only streams that match a `pattern`, such as crm.*")
+	cmd.Flags().StringArrayVar(&f.part.Tags, "tag", nil, "only operations with this `tag`, or in this folder of a collection; may be repeated")
+	cmd.Flags().StringArrayVar(&f.part.Paths, "path", nil, "only operations whose path matches a `pattern`, such as '/orders*'; may be repeated")
 	return cmd
 }
 
@@ -97,7 +107,7 @@ func importFile(a *app, format, file string, f importing) error {
 	}
 	data, err := open.ReadUpTo(file, imports.MaxBytes+1)
 	if err != nil {
-		return failure.Usage("", "read description: %w", err)
+		return failure.Usage("", "read description %s: %w", file, failure.PathCause(err))
 	}
 	d, err := descriptions[format](file, data)
 	if err != nil {
@@ -121,16 +131,18 @@ func importFile(a *app, format, file string, f importing) error {
 	}
 	streams, outcomes, err := imports.Define(d, imports.Options{
 		File: file, BaseURL: f.base, Surface: schemas.Surface(f.surface), Module: f.module,
-		Origins: origins, Catalogue: catalogue, Entries: entries,
+		Origins: origins, Catalogue: catalogue, Entries: entries, Select: f.part,
 	})
 	if err != nil {
 		return badDescription(err)
 	}
-	outcomes = append(outcomes, imports.Gone(entries, streams, outcomes)...)
+	if f.part.Empty() {
+		outcomes = append(outcomes, imports.Gone(entries, streams, outcomes)...)
+	}
 	streams = slices.DeleteFunc(streams, func(s imports.Stream) bool { return !f.wants(s.Name) })
 	out, changes, err := imports.Merge(target, have, streams)
 	if err != nil {
-		return badDescription(err)
+		return tooLarge(badDescription(err), d)
 	}
 	return finishImport(a, target, out, f, outcomes, changes)
 }
@@ -231,7 +243,7 @@ func existing(file string, needed bool) ([]byte, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, failure.Usage("name the configuration with -c, or a new file with -o", "read %s: %w", file, err)
+		return nil, failure.Usage("name the configuration with -c, or a new file with -o", "read %s: %w", file, failure.PathCause(err))
 	}
 	return data, nil
 }
@@ -255,6 +267,14 @@ func catalogueAndOrigins(a *app) (catalogue []schemas.Stream, origins []string, 
 		}
 	}
 	return cat.Streams(), origins, nil
+}
+
+// tooLarge adds the tags of a description to the hint for a description that is too large.
+func tooLarge(err error, d *imports.Description) error {
+	if e, ok := errors.AsType[*failure.Error](err); ok && e.Hint == imports.HintTooLarge && d.Tags() != "" {
+		e.Hint += "; the tags, with their GET operations, are " + d.Tags()
+	}
+	return err
 }
 
 // badDescription turns an error in the description into a usage error with the hint of the parser.

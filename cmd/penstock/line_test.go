@@ -22,10 +22,11 @@ var line = map[string][]string{
 	"schemas":                            nil,
 	"state":                              nil,
 	"state/retry":                        nil, // waits between attempts; used by all packages
+	"state/plainerror":                   nil, // words for errors of Go's standard library; used by all packages
 	"state/pgerror":                      nil, // errors of Postgres; used by the state and the destination
 	"state/postgres":                     {"state", "state/pgerror", "state/retry"},
 	"state/statetest":                    {"state"},
-	"extract/wire":                       {"extract/wire/budget", "state", "state/retry"},
+	"extract/wire":                       {"extract/wire/budget", "state", "state/plainerror", "state/retry"},
 	"extract/wire/budget":                {"state", "state/retry"},
 	"extract/wire/wiretest":              nil,
 	"extract":                            {"extract/jsondoc", "extract/paging", "extract/records", "extract/segments", "extract/wire", "schemas", "state", "state/retry"},
@@ -56,16 +57,17 @@ var line = map[string][]string{
 	"cmd/internal/assistant":             {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/knowledge", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "cmd/internal/runlist", "cmd/internal/serve/access", "extract/wire", "load", "schemas", "state"},
 	"cmd/internal/knowledge":             {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract", "load", "schemas", "state"},
 	"cmd/internal/open":                  {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/fleet/queue", "cmd/internal/fleet/sizing", "cmd/internal/history", "cmd/internal/pipeline", "cmd/internal/pipeline/overlay", "cmd/internal/render", "extract", "extract/wire", "extract/wire/budget", "load", "schemas", "state", "state/postgres", "state/retry"},
-	"cmd/internal/render":                {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/fleet/sizing", "cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/verify", "extract", "extract/wire", "load", "schemas", "state", "transform"},
+	"cmd/internal/render":                {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/fleet/sizing", "cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/verify", "extract", "extract/wire", "load", "schemas", "state", "state/plainerror", "transform"},
 	"cmd/internal/runlist":               {"cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "load", "schemas", "state"},
 	"cmd/internal/setup":                 {"cmd/internal/check", "cmd/internal/config", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/render", "schemas"},
 	"cmd/internal/signature":             {"extract/wire"},
 	"cmd/internal/config":                {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "extract/wire/budget", "schemas", "state"},
-	"cmd/internal/check":                 {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract/wire", "load", "schemas", "state", "state/postgres"},
+	"cmd/internal/commandline":           {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/open", "schemas", "state/plainerror"},
+	"cmd/internal/check":                 {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract/wire", "load", "schemas", "state", "state/plainerror", "state/postgres"},
 	"cmd/internal/daemon":                {"cmd/internal/assistant", "cmd/internal/check", "cmd/internal/config", "cmd/internal/execute", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/serve/board", "cmd/internal/serve/facts", "cmd/internal/serve/receive", "cmd/internal/serve/signal", "cmd/internal/signature", "extract/wire", "load", "state"},
 	"cmd/internal/failure":               {"cmd/internal/config", "extract/wire", "state"},
 	"cmd/internal/history":               {"cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/runid", "cmd/internal/render", "load", "schemas", "state"},
-	"cmd/internal/imports":               {"schemas"},
+	"cmd/internal/imports":               {"schemas", "state/plainerror"},
 	"cmd/internal/manifests":             nil, // a separate program; used by make lint
 	"cmd/internal/prose":                 nil, // a separate program; used by make prose
 	"cmd/internal/release":               nil, // a separate program; used by make release

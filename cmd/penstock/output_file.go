@@ -17,7 +17,25 @@ func (a *app) writeTo(name string, write func(io.Writer) error) error {
 	if name == "" {
 		return write(a.out)
 	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		return failure.Usage("", "write %s: it is a folder; name a file", name)
+	}
 	return replaceWith(name, 0o666&^a.umask, write)
+}
+
+// makeFolder creates a folder for output if it does not exist. Its mode depends on the user's umask.
+func (a *app) makeFolder(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.Chmod(dir, 0o777&^a.umask)
+	}
+	if err != nil {
+		return failure.Hinted(fmt.Errorf("create folder %s: %w", dir, failure.PathCause(err)), "name a folder in which penstock may write")
+	}
+	return nil
 }
 
 // replaceFile replaces the content of a configuration file atomically, and keeps the file's mode. If the file is a

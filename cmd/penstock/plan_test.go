@@ -76,7 +76,7 @@ func TestPlanOfAnUnreachableSource(t *testing.T) {
 	code, out, errs := p.penstock(t, "plan")
 	require.Equal(t, failure.ExitDone, code, errs)
 	require.Contains(t, out, "3 streams: at least 3 requests,")
-	require.Contains(t, out, "nothing is known about 3 streams")
+	require.Contains(t, out, "unknown: the size of 3 streams")
 	require.Contains(t, errs, "the forecast knows nothing about some lists")
 }
 

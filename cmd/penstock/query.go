@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -27,18 +28,24 @@ type queryFlags struct {
 func queryCmd(a *app) *cobra.Command {
 	var f queryFlags
 	cmd := &cobra.Command{
-		Use:   `query "SQL"`,
+		Use:   `query ["SQL"]`,
 		Short: "run SQL over a destination; the result is a table, CSV, JSON or Parquet",
 		Long: `Runs one read-only SQL statement over a destination. The result is a table, CSV,
 JSON with one object per line, or a Parquet file. A lake of Parquet files is
-queried through DuckDB, in memory. In CSV, a text that a spreadsheet would run as
+queried through DuckDB, in memory. Without SQL, or with -, the statement is read from
+stdin. In CSV, a text that a spreadsheet would run as
 a formula gets a ' before it, unless --exact is set.`,
 		Example: `  penstock query "SELECT count(*) FROM crm_leads WHERE _penstock_deleted_at IS NULL"
   penstock query --format csv -o invoices.csv "SELECT * FROM sales_invoices"
-  penstock query --format parquet -o leads.parquet "FROM crm_leads"`,
-		Args: cobra.ExactArgs(1),
+  penstock query --format parquet -o leads.parquet "FROM crm_leads"
+  penstock query --format csv < report.sql`,
+		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			form, err := queryForm(a, f)
+			if err != nil {
+				return err
+			}
+			sql, err := statement(args, cmd.InOrStdin())
 			if err != nil {
 				return err
 			}
@@ -48,7 +55,7 @@ a formula gets a ' before it, unless --exact is set.`,
 				}
 				return d.Ask(cmd.Context(), func(q load.Querier) error {
 					return a.writeTo(f.file, func(w io.Writer) error {
-						return ask(cmd.Context(), q, args[0], &render.Printer{W: w, Form: form, Exact: f.exact})
+						return ask(cmd.Context(), q, sql, &render.Printer{W: w, Form: form, Exact: f.exact})
 					})
 				})
 			})
@@ -58,6 +65,7 @@ a formula gets a ' before it, unless --exact is set.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.format, "format", "", "`format` of the result: table, csv, json or parquet")
 	fl.StringVarP(&f.file, "output", "o", "", "`file` to write instead of stdout; it is replaced when the result is complete")
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(queryForms, cobra.ShellCompDirectiveNoFileComp))
 	fl.BoolVar(&f.exact, "exact", false, "in CSV, write every text unchanged, formulas too")
 	return cmd
 }
@@ -70,13 +78,15 @@ func (a *app) form() render.Form {
 	return render.FormTable
 }
 
+// queryForms are the formats of a result, in the order of [render.Form].
+var queryForms = []string{"table", "json", "csv", "parquet"}
+
 // queryForm returns the format that the flags select.
 func queryForm(a *app, f queryFlags) (render.Form, error) {
 	if f.format == "" {
 		return a.form(), nil
 	}
-	names := []string{"table", "json", "csv", "parquet"}
-	is := render.Form(slices.Index(names, f.format))
+	is := render.Form(slices.Index(queryForms, f.format))
 	out, _ := a.out.(*render.Output)
 	switch {
 	case is < 0:
@@ -87,6 +97,29 @@ func queryForm(a *app, f queryFlags) (render.Form, error) {
 		return 0, failure.Usage("name a file with -o", "cannot print a Parquet file to a terminal")
 	}
 	return is, nil
+}
+
+// maxStatement limits the size of a statement, in bytes.
+const maxStatement = 1 << 20
+
+// statement returns the SQL of the command line, or else the SQL on stdin.
+func statement(args []string, stdin io.Reader) (string, error) {
+	if len(args) > 0 && args[0] != "-" {
+		return args[0], nil
+	}
+	if f, ok := stdin.(*os.File); ok && len(args) == 0 && term.IsTerminal(int(f.Fd())) {
+		return "", failure.Usage("pass it as an argument, or on stdin: penstock query < report.sql", "no SQL statement")
+	}
+	text, err := io.ReadAll(io.LimitReader(stdin, maxStatement+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the SQL statement from stdin: %w", failure.PathCause(err))
+	case len(text) > maxStatement:
+		return "", failure.Usage("", "the SQL statement on stdin is larger than %d bytes", maxStatement)
+	case strings.TrimSpace(string(text)) == "":
+		return "", failure.Usage("pass it as an argument, or on stdin: penstock query < report.sql", "no SQL statement")
+	}
+	return string(text), nil
 }
 
 func isTerminal(w any) bool {

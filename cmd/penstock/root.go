@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/commandline"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 )
@@ -29,7 +30,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
-	err := root.ExecuteContext(ctx)
+	cmd, err := root.ExecuteContextC(ctx)
 	if cerr := a.open.Close(); err == nil {
 		err = cerr
 	}
@@ -39,7 +40,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	case err == nil:
 		err = out.Err
 	case !a.started: // an error of cobra: unknown command, flag or argument
-		err = &failure.Error{Err: err, Hint: "`penstock --help` lists the commands, `penstock COMMAND --help` the flags of a command", Code: failure.ExitUsage}
+		err = commandline.UsageError(cmd, err)
 	}
 	a.printError(err)
 	return failure.CodeOf(ctx, err)
@@ -53,10 +54,12 @@ func (a *app) root() *cobra.Command {
 		SilenceErrors:              true,
 		SuggestionsMinimumDistance: 2,
 		SilenceUsage:               true,
+		Version:                    versionNow().String(),
 		Args:                       knownVerb,
 		PersistentPreRunE:          func(*cobra.Command, []string) error { return a.start() },
 		RunE:                       func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	f := root.PersistentFlags()
 	f.StringVarP(&a.open.File, "config", "c", defaultConfig, "configuration `file`")
 	f.StringVar(&a.logFormat, "log-format", "text", "how messages on stderr are written: text or json")
@@ -68,6 +71,7 @@ func (a *app) root() *cobra.Command {
 		initCmd(a), checkCmd(a), loginCmd(a), logoutCmd(a), streamsCmd(a), discoverCmd(a), explainCmd(a), previewCmd(a), planCmd(a), syncCmd(a), backfillCmd(a), serveCmd(a), a.workerCmd(), verifyCmd(a), statusCmd(a), runsCmd(a), rejectsCmd(a),
 		sourcesCmd(a), stateCmd(a), migrateCmd(a), schemaCmd(a), webhooksCmd(a), queryCmd(a), mcpCmd(a), pathCmd(a), docsCmd(a), viewsCmd(a), importCmd(a), sandboxCmd(a), versionCmd(a),
 	)
+	commandline.Complete(root, func() string { return a.open.File })
 	return root
 }
 

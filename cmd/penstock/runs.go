@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"slices"
+	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ func runsCmd(a *app) *cobra.Command {
 		Long: `Lists the last 50 runs of all destinations, or of those that --to and --source select.
 A run over several sources is one row. With RUN it shows that run with its sources, the
 attempts at it, its certificates, checks and rejects, and the changes of tables.
-While workers share a run, its status comes from the state.`,
+With -v the list has all columns, with --json also long texts in full. While workers share a run, its status comes from the state.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -52,17 +53,25 @@ var runID = regexp.MustCompile(`^[0-9a-z]{1,32}$`)
 
 func checkRunID(s string) error {
 	if !runID.MatchString(s) {
-		return failure.Usage("`penstock runs` lists them", "%q is not a run id", s)
+		return &failure.Error{Err: fmt.Errorf("no run %q", s), Hint: "`penstock runs` lists them", Code: failure.ExitFailed}
 	}
 	return nil
 }
 
 func listRuns(ctx context.Context, a *app, to open.Selection) error {
-	l, err := runlist.Read(ctx, &a.open, to, "", nil)
+	now := time.Now
+	l, err := runlist.Read(ctx, &a.open, to, "", func(d *open.Reader) error {
+		now = a.open.State(d.Conf).Now
+		return nil
+	})
 	if err != nil && len(l.Runs) == 0 {
 		return err
 	}
-	return errors.Join(l.Answer(maxRuns).Print(a.out, a.form()), err) // print the part that could be read
+	if a.json || a.verbose {
+		return errors.Join(l.Answer(maxRuns).Print(a.out, a.form()), err) // print the part that could be read
+	}
+	l.Print(a.out, maxRuns, now())
+	return err
 }
 
 // runParts are the tables that `runs RUN` prints below a run.

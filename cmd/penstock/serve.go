@@ -82,6 +82,7 @@ func runServe(ctx context.Context, a *app, slots int) error {
 		Pipelines:  pipelines,
 		Journal:    p.journal,
 		Encode:     encodeReport,
+		Problems:   problemsOf,
 		Log:        a.log,
 		Now:        a.open.State(c).Now,
 		Supervisor: supervisor(),
@@ -116,6 +117,14 @@ func encodeReport(r pipeline.Report) json.RawMessage {
 		return nil
 	}
 	return text
+}
+
+// problemsOf returns why the streams of a run are not complete, in words for the log.
+func problemsOf(r pipeline.Report) (all []serve.Problem) {
+	for _, p := range render.Problems(r) {
+		all = append(all, serve.Problem(p))
+	}
+	return all
 }
 
 // supervisor returns the supervisor of this process, such as systemd, as the environment variables describe it.

@@ -170,7 +170,7 @@ func sourcesResumeCmd(a *app) *cobra.Command {
 
 // changeSources checks that all named sources exist. Then it calls do() for each source.
 func changeSources(ctx context.Context, a *app, names []string, do func(context.Context, state.Sources, time.Time, string) error) error {
-	c, err := a.open.Load()
+	c, err := a.open.LoadNames()
 	if err != nil {
 		return err
 	}

@@ -84,13 +84,13 @@ func (a *app) summariseAll(w io.Writer, r execute.Result) {
 		if shown++; shown > maxShown && !a.verbose {
 			continue
 		}
-		fmt.Fprintf(w, "%-11s %s: %s\n", o.Status, o.Source, trouble(o))
+		fmt.Fprintf(w, "%s %s: %s\n", render.Label(w, string(o.Status)), o.Source, trouble(o))
 	}
 	if more := shown - maxShown; more > 0 && !a.verbose {
 		fmt.Fprintf(w, "            and %s more; `penstock sources list` shows all\n", render.Plural(more, "source"))
 	}
 	of := r.Report
-	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %d of %s complete%s, %s requests, %s written\n", of.Run, of.Title(), of.Status,
+	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %d of %s complete%s, %s requests, %s written\n", of.Run, of.Title(), render.Tone(w, string(of.Status)),
 		render.Brief(of.Ended.Sub(of.Started)), complete, render.Plural(len(r.Sources), "source"), pausedWords(r.Paused),
 		render.Grouped(int64(of.Requests)), render.Plural(int(of.Totals().Counts.Written), "row"))
 }

@@ -48,11 +48,7 @@ engines, and the destinations that this build supports.`,
 			if a.json {
 				return render.NewEncoder(a.out).Encode(v)
 			}
-			fmt.Fprintf(a.out, "penstock %s", v.Version)
-			if v.Commit != "" {
-				fmt.Fprintf(a.out, " (%s of %s)", v.Commit, v.Date)
-			}
-			fmt.Fprintf(a.out, "\n%s %s/%s\n", v.Go, v.OS, v.Arch)
+			fmt.Fprintf(a.out, "%s\n%s %s/%s\n", v, v.Go, v.OS, v.Arch)
 			for _, e := range slices.Sorted(maps.Keys(v.Engines)) {
 				fmt.Fprintf(a.out, "%s %s\n", e, v.Engines[e])
 			}
@@ -61,6 +57,15 @@ engines, and the destinations that this build supports.`,
 			return nil
 		},
 	}
+}
+
+// String returns the version and the commit on one line.
+func (v versionInfo) String() string {
+	line := "penstock " + v.Version
+	if v.Commit != "" {
+		line += fmt.Sprintf(" (%s of %s)", v.Commit, v.Date)
+	}
+	return line
 }
 
 func orNone(words []string) string {

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 // Class groups errors by what the caller can do.
@@ -72,7 +74,7 @@ func (e *Error) Error() string {
 	case e.Message != "":
 		b.WriteString(e.Message)
 	case e.Err != nil:
-		b.WriteString(e.Err.Error())
+		b.WriteString(plainerror.Text(e.Err.Error()))
 	default:
 		b.WriteString(e.Class.String())
 	}

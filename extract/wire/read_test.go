@@ -266,7 +266,7 @@ func TestReadUnreachable(t *testing.T) {
 	_, err := c.Read(t.Context(), Request{Path: "/v2/contacts", Query: url.Values{"q": {"private"}}})
 	e := faultOf(t, err, Transient)
 	require.Equal(t, 3, e.Attempts)
-	require.EqualError(t, err, "read /v2/contacts: dial tcp 127.0.0.1:1: connect: connection refused (3 attempts)")
+	require.EqualError(t, err, "read /v2/contacts: connect to 127.0.0.1:1: connection refused (3 attempts)")
 }
 
 // The wait for a host that was never reached is shorter than for a host that is down.

@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/plainerror"
 	"github.com/penstock-data/penstock/state/postgres"
 )
 
@@ -54,7 +55,7 @@ func Failed(ctx context.Context, part string, err error, hint string) Finding {
 	if f, ok := errors.AsType[*failure.Error](err); ok && hint == "" {
 		hint = f.Hint
 	}
-	return Finding{Part: part, Detail: err.Error(), Hint: hint, cause: err, Code: failure.CodeOf(ctx, err)}
+	return Finding{Part: part, Detail: plainerror.Text(err.Error()), Hint: hint, cause: err, Code: failure.CodeOf(ctx, err)}
 }
 
 // Pipeline reports what a pipeline would read, or why it cannot run.

@@ -171,12 +171,12 @@ func (d *Dashboard) open(ctx context.Context, c *config.Config, to config.Destin
 	return d.opener.Part(ctx, c, to, source)
 }
 
-// sources returns the names of the sources that multi-source pipelines read.
+// sources returns the names of the sources that pipelines read.
 func (d *Dashboard) sources() []string {
 	c, seen := d.conf.Load(), map[string]bool{}
 	for _, p := range c.Pipelines {
 		for _, from := range p.From {
-			seen[from.Text] = seen[from.Text] || p.MultiSource
+			seen[from.Text] = true
 		}
 	}
 	var names []string

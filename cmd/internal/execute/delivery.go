@@ -94,7 +94,8 @@ const errPaused = "its source is paused; `penstock sources resume` includes it a
 // other sources are read. Data that the attempt has committed stays.
 func (d *delivery) attempt(ctx context.Context, units []state.Unit, settle func(...state.Unit)) []state.Unit {
 	x, j, u := d.executor, d.job, units[0]
-	if x.paused(ctx, j.conf, u.Source) {
+	source := j.pipeline.From[0].Text
+	if x.paused(ctx, j.conf, source) {
 		return fleet.EndUnread(units, errPaused)
 	}
 	x.Open.Log.Info("units begun", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "units", len(units))
@@ -114,7 +115,7 @@ func (d *delivery) attempt(ctx context.Context, units []state.Unit, settle func(
 		units = fleet.PutOff(units, late, d.db.Now())
 	}
 	x.Open.Log.Info("units ended", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "status", r.Status, "requests", r.Requests, "written", r.Totals().Counts.Written)
-	if o := fleet.NewOutcomes(u.Run, u.Pipeline).Add(u.Source, r, err); u.Source != "" && o.Status != pipeline.StatusStopped {
+	if o := fleet.NewOutcomes(u.Run, u.Pipeline).Add(source, r, err); o.Status != pipeline.StatusStopped {
 		x.keepSources(ctx, j.conf, x.sourceRecord(j.conf, u.Pipeline, u.Run, o, round > 0 || e.silent))
 	}
 	return units

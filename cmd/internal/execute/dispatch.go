@@ -48,14 +48,15 @@ func (w *Worker) plan(ctx context.Context, r Run) error {
 	if err != nil {
 		return err
 	}
-	sources := []orderedSource{{}}
-	if r.Pipeline.MultiSource {
-		if sources, _, err = w.executor.startOrder(ctx, r.Conf, r.Pipeline, r.Sources); err != nil {
-			return err
-		}
+	sources, _, err := w.executor.startOrder(ctx, r.Conf, r.Pipeline, r.Sources)
+	if err != nil {
+		return err
 	}
 	var units []state.Unit
 	for _, s := range sources {
+		if !r.Pipeline.MultiSource {
+			s.name = "" // the units of a pipeline with one source do not name the source
+		}
 		units = append(units, fleet.Plan(r.ID, r.Pipeline.Name, s.name, open.Plain(streams))...)
 	}
 	for i := range units {

@@ -51,7 +51,27 @@ func (x *Executor) Run(ctx context.Context, r Run) (res Result, err error) {
 	if r.Pipeline.MultiSource {
 		return x.runMany(ctx, r, j)
 	}
+	return x.runOne(ctx, r, j)
+}
+
+// runOne makes a run over one source. If the source is paused, it reads nothing.
+func (x *Executor) runOne(ctx context.Context, r Run, j job) (res Result, err error) {
+	source, db := r.Pipeline.From[0].Text, x.Open.State(r.Conf)
+	stored, err := ReadSources(ctx, db, r.Pipeline.Name)
+	if err != nil {
+		return res, err
+	}
+	if _, paused := stored.Paused[source]; paused {
+		now := db.Now()
+		report := pipeline.Report{Run: cmp.Or(r.ID, runid.New(now)), Pipeline: r.Pipeline.Name, Status: pipeline.StatusComplete, Started: now, Ended: now, Paused: source}
+		return Result{Report: report, Paused: 1}, nil
+	}
 	e := x.attempt(ctx, j, func() {})
+	begun := e.report.Run != "" || !errors.Is(e.err, state.ErrLocked) && ctx.Err() == nil
+	if begun && e.report.Status != pipeline.StatusStopped && !r.Options.DryRun { // other runs say nothing about the source
+		o := fleet.NewOutcomes(e.report.Run, r.Pipeline.Name).Add(source, e.report, e.err)
+		x.keepSources(context.WithoutCancel(ctx), r.Conf, x.sourceRecord(r.Conf, r.Pipeline.Name, e.report.Run, o, e.silent))
+	}
 	return Result{Report: e.report, ExitCode: e.report.ExitCode()}, e.err
 }
 

@@ -49,9 +49,6 @@ func SourcesTrouble(err error) error {
 // paused reports whether a source is paused. If the state cannot be read, it returns false, because the planner of the
 // run has already left out paused sources.
 func (x *Executor) paused(ctx context.Context, c *config.Config, source string) bool {
-	if source == "" {
-		return false
-	}
 	s, err := x.Open.State(c).ReadSources(ctx)
 	var paused map[string]state.Pause
 	if err == nil {

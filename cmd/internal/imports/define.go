@@ -19,6 +19,7 @@ type Options struct {
 	Module    string           // module of streams that are not in the catalogue; "": derive it from the title
 	Origins   []string         // scheme://host of each configured surface
 	Catalogue []schemas.Stream // every endpoint of the platform, including those that change data
+	Select    Selection        // the operations to import
 	Entries   []Entry          // the existing streams of the pipelines.yaml; they keep their names
 }
 
@@ -72,8 +73,16 @@ func Define(d *Description, o Options) ([]Stream, []Outcome, error) {
 	for _, e := range o.Entries {
 		f.taken[e.Name] = true
 	}
+	f.modules = d.modules(moduleOf(f.From))
+	selected := 0
 	for _, op := range d.Operations {
-		f.operation(op)
+		if o.Select.selects(op) {
+			selected++
+			f.operation(op)
+		}
+	}
+	if selected == 0 {
+		return nil, nil, &Error{File: o.File, Message: "none of its operations is selected", Hint: "the tags are " + cmp.Or(d.Tags(), "missing; select by path")}
 	}
 	f.parents()
 	for _, s := range f.streams {
@@ -116,6 +125,7 @@ type definer struct {
 	platform bool   // the document describes the platform of the catalogue
 	prefix   string // prefix of each path: a path of the surface, or the base URL of another API
 	taken    map[string]bool
+	modules  map[string]string // by tag; nil if all streams have the same module
 	streams  []Stream
 	outcomes []Outcome
 }
@@ -343,7 +353,7 @@ func (f *definer) name(op Operation, s schemas.Stream) string {
 		module = f.moduleAt(f.prefix + op.Path)
 	}
 	if module == "" {
-		module = moduleOf(f.From)
+		module = cmp.Or(f.modules[op.Tag], moduleOf(f.From))
 	}
 	name := fit(module + "." + what)
 	for n := 2; f.taken[name]; n++ {

@@ -103,9 +103,11 @@ type Error struct {
 	Hint      string // what to do; "" if there is no hint
 }
 
-// Error returns file:line:col: message, as far as these are known.
+// Error returns file:line:col: message, without the parts that are not known.
 func (e *Error) Error() string {
 	switch {
+	case e.File == "":
+		return e.Message
 	case e.Line > 0 && e.Col > 0:
 		return fmt.Sprintf("%s:%d:%d: %s", e.File, e.Line, e.Col, e.Message)
 	case e.Line > 0:

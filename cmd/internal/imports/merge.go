@@ -24,6 +24,9 @@ const (
 	Same    = "same"
 )
 
+// HintTooLarge is the hint for a description with more streams than a configuration may have.
+const HintTooLarge = "import a part of the description with --tag, --path or --only"
+
 // Merge writes the streams into the text of a pipelines.yaml, or of a file that has only `streams:`. The text may
 // be empty. In each stream, Merge writes only the block `imported:`; all other text stays the same. Existing
 // streams stay in their place, and new streams are added after the last. The error is an [*Error].
@@ -64,9 +67,9 @@ func Merge(file string, data []byte, streams []Stream) ([]byte, []Change, error)
 		edits = append(edits, ed...)
 	}
 	out := apply(doc.data, edits)
-	if len(out) > maxFile || len(lexer.Tokenize(out)) > maxTokens {
-		return nil, nil, &Error{File: file, Message: fmt.Sprintf("%d streams are more than a configuration may have", len(streams)),
-			Hint: "import only the streams you need: --only 'crm.*' imports one module"}
+	if words := len(lexer.Tokenize(out)); len(out) > maxFile || words > maxTokens {
+		return nil, nil, &Error{File: file, Hint: HintTooLarge, Message: fmt.Sprintf(
+			"with %d streams of the description, the configuration would have %d words and signs in %d bytes; it may have %d in %d bytes", len(streams), words, len(out), maxTokens, maxFile)}
 	}
 	if err := doc.checkUnchanged(out); err != nil {
 		return nil, nil, err

@@ -14,16 +14,21 @@ var (
 	placeholder = regexp.MustCompile(`\{([^{}/]+)\}`)
 	versionWord = regexp.MustCompile(`^v?[0-9]+([._][0-9]+)*$`)
 	wordsOf     = regexp.MustCompile(`[a-z0-9]+`)
+	possessive  = regexp.MustCompile(`['’]s\b`)
 	plainName   = regexp.MustCompile(`^[a-z0-9]+(_[a-z0-9]+)*$`)
 )
 
 // genericWords are words that may be in the title of any API, so they are not used in names.
-var genericWords = []string{"api", "apis", "rest", "restful", "http", "web", "json", "openapi", "open", "swagger", "postman", "collection", "the", "a", "of", "for", "and", "public", "reference", "documentation", "docs", "service", "server", "spec", "specification", "public", "com", "www", "my", "copy"}
+var genericWords = []string{"api", "apis", "rest", "restful", "http", "web", "json", "openapi", "open", "swagger", "postman", "collection", "the", "a", "of", "for", "and", "public", "reference", "documentation", "docs", "service", "server", "spec", "specification", "com", "www", "my", "copy", "official", "extension"}
 
 // moduleOf derives the name of a module from the title of a document.
 func moduleOf(title string) string {
 	var words []string
-	for _, w := range wordsOf.FindAllString(strings.ToLower(title), -1) {
+	title = strings.ToLower(title)
+	if at := possessive.FindStringIndex(title); at != nil && at[0] > 0 {
+		title = title[:at[0]] // "Shop's API of orders": the name comes first
+	}
+	for _, w := range wordsOf.FindAllString(title, -1) {
 		if !slices.Contains(genericWords, w) && !versionWord.MatchString(w) && len(words) < 2 {
 			words = append(words, w)
 		}

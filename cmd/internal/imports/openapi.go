@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/getkin/kin-openapi/openapi3"
+
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 // OpenAPI reads an OpenAPI 3 document in JSON or YAML. A $ref to another file or a URL is an error. The error is
@@ -91,9 +93,19 @@ func unreadable(file string, data []byte, err error) error {
 	if _, after, ok := strings.Cut(text, "yaml error: "); ok {
 		text = after
 	}
-	e := &Error{File: file, Message: sentence(text)}
+	if strings.Contains(text, "into value of type openapi3.T") {
+		return &Error{File: file, Message: "not an OpenAPI document: want a mapping with the member `openapi`"}
+	}
+	if strings.HasPrefix(text, "json: ") || strings.Contains(text, "into field T.") {
+		text = "not an OpenAPI document: " + text
+	}
+	for _, words := range []string{"error converting YAML to JSON: ", "error unmarshaling JSON: ", "while decoding JSON: "} {
+		text = strings.ReplaceAll(text, words, "")
+	}
+	e := &Error{File: file, Message: sentence(plainerror.Text(text))}
 	if m := yamlLine.FindStringSubmatch(text); m != nil {
 		e.Line, _ = strconv.Atoi(m[1])
+		e.Message = strings.TrimPrefix(e.Message, m[0]+": ")
 	}
 	return e
 }
@@ -105,7 +117,7 @@ func jsonError(file string, data []byte) *Error {
 	if err == nil {
 		return nil
 	}
-	e := &Error{File: file, Message: "not JSON: " + err.Error()}
+	e := &Error{File: file, Message: "not JSON: " + plainerror.Text(err.Error())}
 	if s, ok := errors.AsType[*json.SyntaxError](err); ok {
 		e.Line, e.Col = place(data, int(s.Offset)-1)
 	}

@@ -35,6 +35,10 @@ func (o *Opener) LoadDestinations() (*config.Config, error) {
 	})
 }
 
+// LoadNames reads the configuration for a penstock command that needs the names of sources, but no credentials of them.
+// If the configuration has commands that list sources, LoadNames runs them.
+func (o *Opener) LoadNames() (*config.Config, error) { return o.loadWith(true, o.Listed) }
+
 func (o *Opener) loadWith(places bool, rows func(config.Listing) ([]config.Row, error)) (*config.Config, error) {
 	data, err := ReadUpTo(o.File, MaxConfig)
 	switch {
@@ -42,7 +46,7 @@ func (o *Opener) loadWith(places bool, rows func(config.Listing) ([]config.Row, 
 		return nil, failure.Usage("`penstock init` writes one; -c names another file",
 			"no configuration: %s does not exist", o.File)
 	case err != nil:
-		return nil, failure.Usage("", "read configuration: %w", err)
+		return nil, failure.Usage("", "read configuration %s: %w", o.File, failure.PathCause(err))
 	}
 	env := newDotenv(o.File)
 	c, err := o.Parse(data, env.lookup, places, rows)
@@ -152,7 +156,7 @@ func Pick[T any](file, what, flag string, all []T, called func(T) string, name s
 	}
 	switch {
 	case name != "":
-		return none, failure.Usage(hint, "no %s %q in %s", what, name, file)
+		return none, failure.Usage(hint, "no %s %q in %s%s", what, name, file, config.DidYouMean(name, names))
 	case flag != "":
 		hint += "; choose with " + flag
 	}

@@ -98,7 +98,8 @@ type Report struct {
 	Requests int               `json:"requests"`           // requests to the source; a request counts once even if several destinations use its answer
 	Forecast *forecast.Outlook `json:"forecast,omitempty"` // comparison with the forecast
 	Streams  []StreamReport    `json:"streams"`
-	Err      error             `json:"-"` // the run's own error; nil if only streams had errors
+	Paused   string            `json:"paused,omitempty"` // the pipeline's only source, if nothing was read because it is paused
+	Err      error             `json:"-"`                // the run's own error; nil if only streams had errors
 
 	cause   error
 	partial bool // Err concerns only some of the destinations

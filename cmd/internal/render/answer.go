@@ -76,7 +76,7 @@ func (t Answer) Print(w io.Writer, form Form) error {
 		return fmt.Errorf("print: %w", err)
 	}
 	defer b.Release()
-	p := Printer{W: w, Form: form}
+	p := Printer{W: w, Form: form, toned: []string{"status", "state", "verdict"}}
 	if err := p.Batch(b); err != nil {
 		return err
 	}

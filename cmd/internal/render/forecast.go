@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,9 +33,7 @@ func Forecast(w io.Writer, f forecast.Forecast, deadline time.Duration) {
 	}
 	fmt.Fprintf(w, "\n%s: %s%s, %s, %s bytes in %s%s\n", Plural(len(f.Streams), "stream"), about,
 		Plural(int(f.Requests), "request"), Plural(int(f.Records), "row"), Grouped(f.Bytes), within, Brief(Lasting(f.Seconds)))
-	if f.Guessed > 0 {
-		fmt.Fprintf(w, "nothing is known about %s\n", Plural(f.Guessed, "stream"))
-	}
+	printUnknown(w, f)
 	if f.Sent > 0 {
 		fmt.Fprintf(w, "%s looked at lists that no run has read yet\n", Plural(int(f.Sent), "request"))
 	}
@@ -41,6 +41,41 @@ func Forecast(w io.Writer, f forecast.Forecast, deadline time.Duration) {
 		fmt.Fprintf(w, "a run of %s would skip %s\n", deadline, cmp.Or(Plural(f.Skipped, "stream"), "none"))
 	}
 }
+
+// printUnknown prints what the forecast does not know.
+func printUnknown(w io.Writer, f forecast.Forecast) {
+	named := func(is func(forecast.Stream) bool) (n int, names string) {
+		var all []string
+		for _, s := range f.Streams {
+			if is(s) {
+				all = append(all, s.Stream)
+			}
+		}
+		names = strings.Join(all[:min(len(all), mostUnknown)], ", ")
+		if len(all) > mostUnknown {
+			names += ", …"
+		}
+		return len(all), names
+	}
+	if n, names := named(func(s forecast.Stream) bool { return s.Basis == forecast.Guessed }); n > 0 {
+		fmt.Fprintf(w, "unknown: the size of %s, each counted with as few requests as possible: %s\n", Plural(n, "stream"), names)
+	}
+	if n, names := named(func(s forecast.Stream) bool { return s.Basis == forecast.Stated && s.AtLeast }); n > 0 {
+		fmt.Fprintf(w, "unknown: how many pages follow the first pages of %s: %s\n", Plural(n, "list"), names)
+	}
+	if n, names := named(func(s forecast.Stream) bool { return s.Basis == forecast.Derived && s.AtLeast }); n > 0 {
+		fmt.Fprintf(w, "unknown: how many parents %s will have: %s\n", Plural(n, "stream"), names)
+	}
+	for _, lane := range slices.Sorted(maps.Keys(f.AssumedRates)) {
+		fmt.Fprintf(w, "unknown: the rate limit of %s; the times assume %g requests per second\n", lane, f.AssumedRates[lane])
+	}
+	if f.Unmeasured {
+		fmt.Fprintln(w, "unknown: how long the source takes to answer; until a run is complete, only the rate limits determine the times")
+	}
+}
+
+// mostUnknown is how many streams a line about unknown sizes names.
+const mostUnknown = 6
 
 // Lasting returns a number of seconds as a duration of at most a thousand hours.
 func Lasting(seconds float64) time.Duration {

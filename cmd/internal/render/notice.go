@@ -27,7 +27,7 @@ func printNotices(w io.Writer, streams []pipeline.StreamReport, verbose bool) {
 			switch {
 			case n.Severity == drift.Blocking && s.Err != nil: // the stream's error has the same text
 			case verbose, n.Severity != drift.Noted && i < maxNotices:
-				fmt.Fprintf(w, "%-11s %s%s: %s\n", n.Severity, s.Stream, inColumn(n), Printable(n.Reason, false))
+				fmt.Fprintf(w, "%s %s%s: %s\n", Label(w, string(n.Severity)), s.Stream, inColumn(n), Printable(n.Reason, false))
 				printed = true
 			case n.Severity != drift.Noted:
 				more++

@@ -38,6 +38,7 @@ type Printer struct {
 	Form  Form
 	Exact bool // CSV: do not escape formulas
 
+	toned   []string // columns of states or verdicts
 	grid    *Table
 	csv     *csv.Writer
 	parquet *pqarrow.FileWriter
@@ -57,7 +58,7 @@ func (p *Printer) Batch(b arrow.RecordBatch) error {
 		return p.list(b)
 	}
 	if p.grid == nil {
-		p.grid = NewTable(header(b.Schema())...)
+		p.grid = NewTable(header(b.Schema())...).Toned(p.toned...)
 	}
 	for i := range int(b.NumRows()) {
 		if p.rows++; p.rows > MaxRows {

@@ -32,16 +32,16 @@ func Status(w io.Writer, t Answer, now time.Time) {
 		}
 		return name
 	}
-	g := NewTable("stream", "state", "verdict", "#fetched", "#deleted", "#age", "why")
+	g := NewTable("stream", "state", "verdict", "#fetched", "#deleted", "#age", "why").Toned("state", "verdict")
 	var open []string
 	for _, r := range t.Rows {
 		state, why, drift := text(r, "state"), text(r, "why"), text(r, "drift")
 		if state != string(pipeline.StatusComplete) {
-			open = append(open, fmt.Sprintf("%-11s %s", state, cmp.Or(why, name(r))))
+			open = append(open, Label(w, state)+" "+Printable(cmp.Or(why, name(r)), false))
 			why = "see below"
 		}
 		if drift != "" {
-			open = append(open, fmt.Sprintf("%-11s %s: %s", "drift", name(r), drift))
+			open = append(open, Label(w, "drift")+" "+Printable(name(r)+": "+drift, false))
 		}
 		if failed := text(r, "checks"); failed != "" {
 			open = append(open, fmt.Sprintf("%-11s %s: %s", "check", name(r), failed))
@@ -53,7 +53,7 @@ func Status(w io.Writer, t Answer, now time.Time) {
 		fmt.Fprintln(w)
 	}
 	for _, o := range open {
-		fmt.Fprintln(w, Printable(o, false))
+		fmt.Fprintln(w, o)
 	}
 }
 

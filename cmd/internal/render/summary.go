@@ -13,6 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 type reportJSON struct {
@@ -35,7 +36,7 @@ type streamJSON struct {
 func ReportJSON(r pipeline.Report) reportJSON {
 	j := reportJSON{Report: r, Seconds: r.Ended.Sub(r.Started).Seconds(), ExitCode: r.ExitCode(), Streams: []streamJSON{}}
 	if r.Err != nil {
-		j.Error, j.Hint = r.Err.Error(), strings.Join(hintsOf(r.Err), "\n")
+		j.Error, j.Hint = plainerror.Text(r.Err.Error()), strings.Join(hintsOf(r.Err), "\n")
 	}
 	for _, s := range r.Streams {
 		sj := streamJSON{StreamReport: s, Duration: s.Duration.Seconds()}
@@ -43,7 +44,7 @@ func ReportJSON(r pipeline.Report) reportJSON {
 			sj.Hint = remedy(s)
 		}
 		if s.Err != nil {
-			sj.Error = s.Err.Error()
+			sj.Error = plainerror.Text(s.Err.Error())
 		}
 		j.Streams = append(j.Streams, sj)
 	}
@@ -58,6 +59,11 @@ type SummaryOptions struct {
 
 // Summary prints what a run did: problems first, then the totals, then next steps.
 func Summary(w io.Writer, r pipeline.Report, o SummaryOptions) {
+	if r.Paused != "" {
+		fmt.Fprintf(w, "%s source %s; nothing was read\n", Label(w, "paused"), r.Paused)
+		_ = Hint(w, "            ", fmt.Sprintf("`penstock sources resume %s` includes it in runs again", r.Paused))
+		return
+	}
 	if r.Err != nil && r.Status != pipeline.StatusStopped {
 		printRunError(w, r)
 	}
@@ -73,7 +79,7 @@ func Summary(w io.Writer, r pipeline.Report, o SummaryOptions) {
 		printSums(w, r.Streams)
 	}
 	printDone(w, r.Streams)
-	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %s requests, %s\n", r.Run, r.Title(), r.Status,
+	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %s requests, %s\n", r.Run, r.Title(), Tone(w, string(r.Status)),
 		Brief(r.Ended.Sub(r.Started)), Grouped(int64(r.Requests)), verdicts(r.Streams))
 	if text := checkSums(r.Streams); text != "" {
 		fmt.Fprintln(w, text)
@@ -88,8 +94,8 @@ func Summary(w io.Writer, r pipeline.Report, o SummaryOptions) {
 
 // printRunError prints the error of the run itself, not the errors of its streams.
 func printRunError(w io.Writer, r pipeline.Report) {
-	fmt.Fprintf(w, "%-11s run %s\n", r.Status, r.Run)
-	for line := range strings.SplitSeq(r.Err.Error(), "\n") {
+	fmt.Fprintf(w, "%s run %s\n", Label(w, string(r.Status)), r.Run)
+	for line := range strings.SplitSeq(plainerror.Text(r.Err.Error()), "\n") {
 		fmt.Fprintf(w, "            %s\n", Printable(line, false))
 	}
 	for _, h := range hintsOf(r.Err) {
@@ -113,6 +119,30 @@ func hintsOf(err error) (hints []string) {
 		return nil
 	}
 	return []string{h}
+}
+
+// Problem is one reason why streams did not complete, in words for users.
+type Problem struct {
+	Status      pipeline.Status
+	Streams     []string
+	Destination string // "" if the reason concerns all destinations
+	Reason      string
+	Hint        string // what to do; "" if there is nothing to do
+}
+
+// Problems returns the reasons why streams did not complete, the worst first.
+func Problems(r pipeline.Report) (all []Problem) {
+	for _, p := range problems(r.Streams) {
+		one := Problem{Status: p.Status, Streams: p.streams, Destination: p.Destination, Reason: p.Reasons, Hint: remedy(p.StreamReport)}
+		switch {
+		case p.Err != nil:
+			one.Reason = plainerror.Text(p.Err.Error())
+		case p.Counts.Rejected > 0:
+			one.Reason = Plural(int(p.Counts.Rejected), "record") + " rejected"
+		}
+		all = append(all, one)
+	}
+	return all
 }
 
 // problem is one reason why one or more streams did not complete.
@@ -197,9 +227,9 @@ func printProblems(w io.Writer, all []problem, verbose bool) {
 		if p.Destination != "" {
 			names += " → " + p.Destination
 		}
-		fmt.Fprintf(w, "%-11s %s\n", p.Status, names)
+		fmt.Fprintf(w, "%s %s\n", Label(w, string(p.Status)), names)
 		if p.Err != nil {
-			fmt.Fprintf(w, "            %s\n", Printable(p.Err.Error(), false))
+			fmt.Fprintf(w, "            %s\n", Printable(plainerror.Text(p.Err.Error()), false))
 		}
 		if p.Counts.Rejected > 0 {
 			fmt.Fprintf(w, "            %s rejected\n", Plural(int(p.Counts.Rejected), "record"))
@@ -270,7 +300,7 @@ func severalDestinations(streams []pipeline.StreamReport) bool {
 // printStreamReports lists every stream, in each destination.
 func printStreamReports(w io.Writer, streams []pipeline.StreamReport) {
 	several := severalDestinations(streams)
-	g := NewTable("stream", "status", "verdict", "#fetched", "#written", "#unchanged", "#repeated", "#rejected", "#deleted", "#pages", "#requests", "#took")
+	g := NewTable("stream", "status", "verdict", "#fetched", "#written", "#unchanged", "#repeated", "#rejected", "#deleted", "#pages", "#requests", "#took").Toned("status", "verdict")
 	for _, s := range streams {
 		c, name := s.Counts, s.Stream
 		if several {
@@ -284,7 +314,7 @@ func printStreamReports(w io.Writer, streams []pipeline.StreamReport) {
 
 // printWhys prints the reasons of the verdicts that are not proven.
 func printWhys(w io.Writer, streams []pipeline.StreamReport) {
-	g := NewTable("stream", "verdict", "because")
+	g := NewTable("stream", "verdict", "because").Toned("verdict")
 	printed := map[string]bool{}
 	for _, s := range streams {
 		line := fmt.Sprint(s.Stream, s.Verdict, s.Reasons)

@@ -3,6 +3,7 @@ package render
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 type Table struct {
 	header []string
 	right  []bool
+	toned  []string // columns of states or verdicts
 	rows   [][]string
 }
 
@@ -24,6 +26,12 @@ func NewTable(header ...string) *Table {
 		name, number := strings.CutPrefix(h, "#")
 		g.header, g.right = append(g.header, name), append(g.right, number)
 	}
+	return g
+}
+
+// Toned says which columns have states or verdicts. On a terminal, Render prints these in colors. It returns g.
+func (g *Table) Toned(columns ...string) *Table {
+	g.toned = columns
 	return g
 }
 
@@ -66,6 +74,9 @@ func (g *Table) Render(w io.Writer) {
 		row := make(table.Row, len(r))
 		for i, c := range r {
 			row[i] = cut(Printable(c, false))
+			if i < len(g.header) && slices.Contains(g.toned, g.header[i]) {
+				row[i] = Tone(w, cut(Printable(c, false)))
+			}
 		}
 		t.AppendRow(row)
 	}

@@ -11,7 +11,7 @@ import (
 // Verified prints the outcome per stream, and the differences.
 func Verified(w io.Writer, r verify.Report) error {
 	count := map[verify.Agreement]int{}
-	g := NewTable("stream", "destination", "agreement", "#records", "#rows", "#missing", "#extra", "#differs", "#filtered", "#rejected")
+	g := NewTable("stream", "destination", "agreement", "#records", "#rows", "#missing", "#extra", "#differs", "#filtered", "#rejected").Toned("agreement")
 	for _, s := range r.Streams {
 		count[s.Agreement]++
 		g.Add(s.Stream, s.Destination, string(s.Agreement), s.Records, s.Rows, s.Missing, s.Extra, s.Differing, s.Filtered, s.Rejected)

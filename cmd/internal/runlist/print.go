@@ -33,6 +33,53 @@ func (l List) Answer(most int) render.Answer {
 	return out
 }
 
+// Print prints the runs as a table for people, at most the given number. For a run that is under way, the column `took`
+// has the time since its start.
+func (l List) Print(w io.Writer, most int, now time.Time) {
+	several := slices.ContainsFunc(l.Runs, func(r Run) bool { return len(r.sources()) > 1 })
+	columns := []string{"run", "pipeline", "status", "started", "#took", "#streams", "#written", "#rejected", "#requests", "error"}
+	if several {
+		columns = slices.Insert(columns, 3, "sources")
+	}
+	g := render.NewTable(columns...).Toned("status")
+	for _, r := range l.Runs[:min(len(l.Runs), most)] {
+		sum := r.sum()
+		row := []any{r.ID, r.Pipeline, string(r.Status), r.Started, r.took(now), sum.complete(), sum.Written, sum.Rejected, sum.Requests, r.Error}
+		if several {
+			row = slices.Insert(row, 3, any(r.complete()))
+		}
+		g.Add(row...)
+	}
+	g.Render(w)
+	if more := len(l.Runs) - most; more > 0 {
+		fmt.Fprintf(w, "and %s before these\n", render.Plural(more, "run"))
+	}
+}
+
+// took returns how long the run took, or how long it has been under way. It returns nil if this is not known.
+func (r Run) took(now time.Time) any {
+	end := r.Ended
+	if end.IsZero() && r.Status == pipeline.StatusRunning {
+		end = now
+	}
+	if r.Started.IsZero() || end.Before(r.Started) {
+		return nil
+	}
+	return end.Sub(r.Started)
+}
+
+// complete says how many of the streams are complete: 12, or 10 of 12.
+func (c Counts) complete() string {
+	all := 0
+	for _, n := range c.Streams {
+		all += n
+	}
+	if done := c.Streams[pipeline.StatusComplete]; done < all {
+		return fmt.Sprintf("%d of %d", done, all)
+	}
+	return render.Grouped(int64(all))
+}
+
 // sources returns the sources of the run, and whether each is complete in all destinations.
 func (r Run) sources() map[string]bool {
 	all := map[string]bool{}
@@ -61,6 +108,12 @@ func (r Run) counts() any {
 	case 1:
 		return text(r.Parts[0].Text)
 	}
+	all, _ := json.Marshal(r.sum()) // numbers and words always marshal
+	return string(all)
+}
+
+// sum returns the sums over the parts. A request for several destinations counts once.
+func (r Run) sum() Counts {
 	sum := Counts{Streams: map[pipeline.Status]int{}}
 	requests := map[string]int{}
 	for _, p := range r.Parts {
@@ -75,8 +128,7 @@ func (r Run) counts() any {
 	for _, n := range requests {
 		sum.Requests += n
 	}
-	all, _ := json.Marshal(sum) // numbers and words always marshal
-	return string(all)
+	return sum
 }
 
 // PrintParts prints the sources of a run if there are several, and the attempts at the run if any are recorded. In a

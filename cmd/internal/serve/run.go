@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -21,12 +22,23 @@ var errDeadline = errors.New("deadline")
 // Overdue reports whether ctx has ended because the run has reached its deadline.
 func Overdue(ctx context.Context) bool { return errors.Is(context.Cause(ctx), errDeadline) }
 
+// Problem is one reason why streams of a run are not complete.
+type Problem struct {
+	Status      pipeline.Status
+	Streams     []string
+	Destination string
+	Reason      string
+	Hint        string // what to do; "" if there is nothing to do
+}
+
 type execution struct {
 	*worker
 	p       Pipeline
 	order   RunRequest
 	slot    state.SlotRecord // zero: the run has no slot
 	started time.Time
+
+	problems []Problem // why streams are not complete, once the run has ended
 
 	mu  sync.Mutex
 	log []state.LogLine
@@ -49,6 +61,9 @@ func (x *execution) run(ctx context.Context) (refused bool) {
 		x.note("warn", pipeline.Event{}, "stopped by its "+context.Cause(limited).Error()+"; the next run continues from the last commit")
 	}
 	x.otherRun(err)
+	if x.d.Problems != nil {
+		x.problems = x.d.Problems(report)
+	}
 	x.ended(ctx, x.d.cleanReport(report), x.d.clean(err))
 	return isRefused(report, err)
 }
@@ -179,15 +194,44 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 	x.d.hub.update(x.p.Name, func(s *Status) {
 		s.Running, s.Last, s.LastErr, s.Next = nil, &report, err, next
 	})
-	x.d.Log.Info("run ended", "pipeline", x.p.Name, "run", x.order.Run, "status", rec.Status,
-		"took", rec.Ended.Sub(x.started).Round(time.Millisecond), "requests", report.Requests, "written", report.Totals().Counts.Written)
-	if err != nil && ctx.Err() == nil {
-		x.d.Log.Error("run not complete", "pipeline", x.p.Name, "run", x.order.Run, "error", err)
-	}
+	x.logEnd(ctx, rec, report, err)
 	x.d.observe.Observe(RunEnded{
 		Pipeline: x.p.Name, Run: x.order.Run, Trigger: x.order.Trigger, Due: x.slot.Due, At: rec.Ended, Report: report, Err: err,
 		Late: x.late(), Over: x.slot.State == state.SlotRan,
 	})
+}
+
+// maxLogged is how many streams that are not complete are logged for a run.
+const maxLogged = 20
+
+// logEnd logs how a run has ended, and why its streams are not complete. A run that was stopped with the daemon is no
+// failure.
+func (x *execution) logEnd(ctx context.Context, rec state.RunRecord, report pipeline.Report, err error) {
+	log := x.d.Log.With("pipeline", x.p.Name, "run", x.order.Run)
+	level := slog.LevelWarn
+	switch {
+	case rec.Status == string(pipeline.StatusComplete), rec.Status == string(pipeline.StatusStopped), ctx.Err() != nil:
+		level = slog.LevelInfo
+	case rec.Status == string(pipeline.StatusFailed):
+		level = slog.LevelError
+	}
+	if level > slog.LevelInfo {
+		for _, p := range x.problems[:min(len(x.problems), maxLogged)] {
+			log.Log(ctx, level, "streams not complete", "status", p.Status, "streams", strings.Join(p.Streams, ","),
+				"destination", p.Destination, "reason", x.d.Redact(p.Reason), "hint", x.d.Redact(p.Hint)) // Invariant 5
+		}
+		if more := len(x.problems) - maxLogged; more > 0 {
+			log.Log(ctx, level, "streams not complete for further reasons; `penstock status` shows all", "reasons", more)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		log.Error("run not complete", "error", err)
+	}
+	if report.Paused != "" {
+		log.Info("nothing was read, because the source is paused", "source", report.Paused)
+	}
+	log.Log(ctx, level, "run ended", "status", rec.Status, "took", rec.Ended.Sub(x.started).Round(time.Millisecond),
+		"requests", report.Requests, "written", report.Totals().Counts.Written)
 }
 
 // late reports whether the run began too late for its slot. It returns false for a resumed run, whose lateness

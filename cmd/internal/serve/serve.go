@@ -35,6 +35,9 @@ type Config struct {
 	// clock. If Now is nil, the daemon uses time.Now.
 	Now func() time.Time
 
+	// Problems returns why the streams of a run are not complete, for the log; nil to leave this out of the log.
+	Problems func(pipeline.Report) []Problem
+
 	// Encode returns a report in the form that the journal stores.
 	Encode func(pipeline.Report) json.RawMessage
 

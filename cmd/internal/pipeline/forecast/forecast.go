@@ -97,6 +97,9 @@ type Forecast struct {
 	Guessed  int      `json:"guessed"`            // streams whose size is unknown
 	Skipped  int      `json:"skipped"`            // streams that end after the deadline
 	Streams  []Stream `json:"streams"`
+
+	AssumedRates map[string]float64 `json:"assumed_rates,omitempty"` // requests per second, by lane, where the rate limit is not known
+	Unmeasured   bool               `json:"unmeasured,omitempty"`    // no complete run was measured, so only the rate limits determine the times
 }
 
 // Assumed sizes, in bytes, of answers that were never read.
@@ -109,7 +112,7 @@ const (
 // in parallel. If the last run took longer than the rate limits require, the times of the forecast are multiplied
 // accordingly.
 func New(k Knowledge) Forecast {
-	f := Forecast{Sent: k.Sent}
+	f := Forecast{Sent: k.Sent, Unmeasured: k.Last.Requests <= 0}
 	sizes := map[string]Size{}    // sizes of the streams that come earlier in the order
 	lanes := map[string]float64{} // seconds of each lane so far
 	for _, s := range k.Streams {
@@ -117,6 +120,12 @@ func New(k Knowledge) Forecast {
 		sizes[s.Name] = Size{Records: one.Records, AtLeast: one.AtLeast || one.Basis == Derived && !s.Class.Single(), guessed: one.Basis == Guessed}
 		lane := k.Lane(s.Name)
 		one.Lane = lane.Name
+		if !lane.Known {
+			if f.AssumedRates == nil {
+				f.AssumedRates = map[string]float64{}
+			}
+			f.AssumedRates[lane.Name] = lane.Rate
+		}
 		one.Seconds = float64(one.Requests) / math.Max(lane.Rate, 1e-6)
 		lanes[lane.Name] += one.Seconds
 		one.Ends = lanes[lane.Name]
