@@ -313,10 +313,14 @@ func (r *references) addExpressions(ctx context.Context, s *session) error {
 	return fmt.Errorf("%w: the checks of the statement's types are nested too deep", ErrNotReadOnly)
 }
 
-// checkCalls returns an error if a tree calls a function that a query must not call: see [references.forbiddenSQL].
+// checkCalls returns an error if a tree calls a function that a query must not call, or reads a table that a query must
+// not read: see [references.forbiddenSQL] and [references.stateSQL].
 func checkCalls(ctx context.Context, s *session, schema, tree string) error {
 	var r references
 	r.add(tree)
+	if err := checkTables(ctx, s, r); err != nil {
+		return err
+	}
 	if err := r.addExpressions(ctx, s); err != nil {
 		return err
 	}
