@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -167,7 +168,7 @@ func cell(a arrow.Array, i int) any {
 	case *array.Int8:
 		return a.Value(i)
 	case *array.Float64:
-		if v := a.Value(i); v-v == 0 { // neither NaN nor infinite
+		if v := a.Value(i); !math.IsNaN(v) && !math.IsInf(v, 0) {
 			return v
 		}
 	}
