@@ -157,11 +157,20 @@ docs: ## build the documentation as a searchable site in bin/docs (needs Python 
 	@sh .ci/docs $(CURDIR)/bin/docs
 
 .PHONY: release
-release: ## make the files of a release in dist: archive, SBOM, provenance, checksums; use a clean clone
+release: ## make the files of a release in dist: archive, wheel, SBOM, provenance, checksums; use a clean clone
 	rm -rf dist
 	$(MAKE) build BIN=dist/penstock LINK='$(LINK) $(NOID)'
-	$(GO) run ./cmd/internal/release -bin dist/penstock -out dist LICENSE README.md CHANGELOG.md SECURITY.md
+	$(GO) run ./cmd/internal/release -bin dist/penstock -out dist README.md CHANGELOG.md SECURITY.md
 	rm dist/penstock
+
+.PHONY: wheel
+wheel: build ## make a Python wheel of bin/penstock, in bin
+	rm -f bin/penstock-*.whl
+	$(GO) run ./cmd/internal/release -wheel -bin $(BIN) -out bin
+
+.PHONY: python
+python: wheel ## install the wheel and what its tests need, once; test the Python package and its notebook
+	@sh .ci/python $(SERVERS) bin/penstock-*.whl
 
 .PHONY: reproduce
 reproduce: ## build the release of this commit in two folders, and compare the bytes

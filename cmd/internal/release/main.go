@@ -1,6 +1,7 @@
-// Command release writes the files of a release for a built binary: an archive, a CycloneDX SBOM, an in-toto statement
-// with SLSA provenance, and a list of their SHA-256 sums. The same binary always results in the same files.
-// `make release` runs it.
+// Command release writes the files of a release for a built binary: an archive, a Python wheel, a CycloneDX SBOM, an
+// in-toto statement with SLSA provenance, and a list of their SHA-256 sums. The same binary always results in the same
+// files. `make release` runs it. With -wheel it writes only the wheel, also for a binary without a commit, and prints its
+// path. `make wheel` does that.
 package main
 
 import (
@@ -17,14 +18,27 @@ import (
 )
 
 func main() {
-	bin := flag.String("bin", "", "`file` of the binary")
-	out := flag.String("out", "dist", "`folder` for the files")
-	builder := flag.String("builder", localBuilder, "`URI` of the builder, for the provenance")
+	var o options
+	flag.StringVar(&o.bin, "bin", "", "`file` of the binary")
+	flag.StringVar(&o.out, "out", "dist", "`folder` for the files")
+	flag.StringVar(&o.python, "python", "python", "`folder` of the Python project")
+	flag.StringVar(&o.builder, "builder", localBuilder, "`URI` of the builder, for the provenance")
+	wheel := flag.Bool("wheel", false, "write only the wheel")
 	flag.Parse()
-	if err := release(*bin, *out, *builder, flag.Args()); err != nil {
+	o.license, o.documents = "LICENSE", flag.Args()
+	do := release
+	if *wheel {
+		do = onlyWheel
+	}
+	if err := do(o); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
+}
+
+type options struct {
+	bin, out, python, license, builder string
+	documents                          []string // files that the archive contains besides the binary and the license
 }
 
 // binary describes the binary of a release.
@@ -74,31 +88,36 @@ func (b *binary) releasable() error {
 	return nil
 }
 
-// release writes the files. The archive contains the binary and the documents.
-func release(bin, out, builder string, documents []string) error {
-	b, err := read(bin)
+// release writes the files. The archive contains the binary, the license and the documents.
+func release(o options) error {
+	b, err := read(o.bin)
 	if err != nil {
 		return err
 	}
 	if err := b.releasable(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(out, 0o777); err != nil {
+	if err := os.MkdirAll(o.out, 0o777); err != nil {
 		return err
 	}
-	name := filepath.Join(out, fmt.Sprintf("penstock_%s_%s_%s", b.version, b.os, b.arch))
+	name := filepath.Join(o.out, fmt.Sprintf("penstock_%s_%s_%s", b.version, b.os, b.arch))
 	parts, err := b.native()
 	if err != nil {
 		return err
 	}
 	err = errors.Join(
-		archive(name+".tar.gz", b.at, append([]string{bin}, documents...)),
+		archive(name+".tar.gz", b.at, append([]string{o.bin, o.license}, o.documents...)),
 		writeJSON(name+".cdx.json", b.bom(parts)))
 	if err != nil {
 		return err
 	}
+	wheel, err := b.wheel(o, name+".cdx.json")
+	if err != nil {
+		return err
+	}
+	files := []string{name + ".tar.gz", wheel, name + ".cdx.json"}
 	var subjects []subject
-	for _, file := range []string{name + ".tar.gz", name + ".cdx.json"} {
+	for _, file := range files {
 		sum, err := sumOf(file)
 		if err != nil {
 			return err
@@ -106,10 +125,36 @@ func release(bin, out, builder string, documents []string) error {
 		subjects = append(subjects, subject{Name: filepath.Base(file), Digest: digest{"sha256": sum}})
 	}
 	subjects = append(subjects, subject{Name: "penstock", Digest: digest{"sha256": b.sum}})
-	if err := writeJSON(name+".intoto.json", b.provenance(builder, subjects)); err != nil {
+	if err := writeJSON(name+".intoto.json", b.provenance(o.builder, subjects)); err != nil {
 		return err
 	}
-	return writeSums(name+".sha256", name+".tar.gz", name+".cdx.json", name+".intoto.json")
+	return writeSums(name+".sha256", append(files, name+".intoto.json")...)
+}
+
+// onlyWheel writes the wheel, and prints its path.
+func onlyWheel(o options) error {
+	b, err := read(o.bin)
+	if err != nil {
+		return err
+	}
+	parts, err := b.native()
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "penstock-wheel-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	bom := filepath.Join(dir, "bom.json")
+	if err := errors.Join(writeJSON(bom, b.bom(parts)), os.MkdirAll(o.out, 0o777)); err != nil {
+		return err
+	}
+	file, err := b.wheel(o, bom)
+	if err == nil {
+		fmt.Println(file)
+	}
+	return err
 }
 
 func sumOf(path string) (string, error) {

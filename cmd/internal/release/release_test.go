@@ -135,15 +135,18 @@ func commit(t *testing.T, dir string) (build func() string) {
 	}
 }
 
+// testOptions are the options of a release whose only documents are those of this project.
+func testOptions(bin, out string) options {
+	return options{bin: bin, out: out, python: "../../../python", license: "../../../LICENSE", builder: localBuilder}
+}
+
 func TestRelease(t *testing.T) {
 	builds(t)
 	var made [2]map[string]string
 	for i := range made {
 		dir, out := t.TempDir(), t.TempDir()
-		bin := commit(t, dir)()
-		document := filepath.Join(dir, "LICENSE")
-		require.NoError(t, os.WriteFile(document, []byte("free"), 0o600))
-		require.NoError(t, release(bin, out, localBuilder, []string{document}))
+		o := testOptions(commit(t, dir)(), out)
+		require.NoError(t, release(o))
 		made[i] = map[string]string{}
 		files, err := os.ReadDir(out)
 		require.NoError(t, err)
@@ -161,7 +164,7 @@ func TestRelease(t *testing.T) {
 		check.Dir = out
 		text, err := check.CombinedOutput()
 		require.NoError(t, err, string(text))
-		require.Equal(t, 3, strings.Count(string(text), ": OK"))
+		require.Equal(t, 4, strings.Count(string(text), ": OK"))
 
 		var s statement
 		text, err = os.ReadFile(strings.TrimSuffix(sums[0], ".sha256") + ".intoto.json")
@@ -172,7 +175,9 @@ func TestRelease(t *testing.T) {
 		require.Equal(t, sum, s.Subject[0].Digest["sha256"])
 		packed, inBinary := unpack(t, strings.TrimSuffix(sums[0], ".sha256")+".tar.gz")
 		require.Equal(t, []string{"penstock -rwxr-xr-x", "LICENSE -rw-r--r--"}, packed)
-		require.Equal(t, inBinary, s.Subject[2].Digest["sha256"])
+		require.Equal(t, inBinary, s.Subject[3].Digest["sha256"])
+		require.Equal(t, "penstock-0.0.0.dev20260102030405+"+s.Predicate.BuildDefinition.ResolvedDependencies[0].Digest["gitCommit"][:12]+"-py3-none-manylinux_2_17_x86_64.musllinux_1_1_x86_64.whl",
+			strings.ReplaceAll(s.Subject[1].Name, "aarch64", "x86_64"))
 		head, err := exec.Command("git", "-C", dir, "rev-parse", "HEAD").Output()
 		require.NoError(t, err)
 		require.Equal(t, strings.TrimSpace(string(head)), s.Predicate.BuildDefinition.ResolvedDependencies[0].Digest["gitCommit"])
@@ -182,10 +187,10 @@ func TestRelease(t *testing.T) {
 	dir := t.TempDir()
 	build := commit(t, dir)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "more.go"), []byte("package main\n"), 0o600))
-	require.ErrorContains(t, release(build(), t.TempDir(), localBuilder, nil), "uncommitted changes")
+	require.ErrorContains(t, release(testOptions(build(), t.TempDir())), "uncommitted changes")
 	bin := filepath.Join(t.TempDir(), "penstock")
 	goTool(t, dir, "build", "-buildvcs=false", "-o", bin, ".")
-	require.ErrorContains(t, release(bin, t.TempDir(), localBuilder, nil), "has no commit")
+	require.ErrorContains(t, release(testOptions(bin, t.TempDir())), "has no commit")
 }
 
 func unpack(t *testing.T, path string) (names []string, sum string) {
