@@ -117,13 +117,13 @@ func (b bucketAsker) with(ctx context.Context, sql string, use func(open.Querier
 	}
 	words := named(sql, views)
 	maps.DeleteFunc(views, func(name, _ string) bool { return !words[strings.ToLower(name)] })
-	files, err := b.r.Destination.(*parquet.Lake).Fetch(ctx, filepath.Join(cache, "penstock", "lake"), func(table string) bool {
+	files, deletes, err := b.r.Destination.(*parquet.Lake).Fetch(ctx, filepath.Join(cache, "penstock", "lake"), func(table string) bool {
 		return words[strings.ToLower(table)]
 	})
 	if err != nil {
 		return err
 	}
-	q, err := over(ctx, files, views)
+	q, err := over(ctx, files, deletes, views)
 	if err != nil {
 		return err
 	}

@@ -86,18 +86,18 @@ func askLake(ctx context.Context, r *open.Reader) (open.Querier, error) {
 	if err != nil {
 		return nil, err
 	}
-	return over(ctx, files, views)
+	return over(ctx, files, nil, views)
 }
 
-// over() opens a DuckDB database. Each entry of the argument `files` is a table in it, and each entry of `views` is a
-// view. If a table and a view have the same name, the view is left out.
-func over(ctx context.Context, files map[string][]string, views map[string]string) (open.Querier, error) {
+// over() opens a DuckDB database. Each entry of the argument `files` is a table in it, without the rows in `deletes`, and
+// each entry of `views` is a view. If a table and a view have the same name, the view is left out.
+func over(ctx context.Context, files, deletes map[string][]string, views map[string]string) (open.Querier, error) {
 	for name := range views {
 		if files[name] != nil {
 			delete(views, name)
 		}
 	}
-	v, err := duckdb.OpenParquet(ctx, files, views)
+	v, err := duckdb.OpenParquet(ctx, files, deletes, views)
 	if errors.Is(err, duckdb.ErrNotBuilt) {
 		return nil, failure.Hinted(fmt.Errorf("query a lake in SQL: %w", err), "`penstock path TABLE` prints where the files are, for use with another engine")
 	}

@@ -31,9 +31,10 @@ var (
 )
 
 // OpenParquet opens an engine that can read the given files only. The parameter `files` maps the name of a view to the
-// paths of the files whose rows the view shows. The parameter `views` maps the name of a view to its SELECT. The caller
-// closes the engine.
-func OpenParquet(ctx context.Context, files map[string][]string, views map[string]string) (v *ParquetViews, err error) {
+// paths of the files whose rows the view shows. The parameter `deletes` maps it to the paths of position delete files of
+// Iceberg: the view does not show the rows in them. The parameter `views` maps the name of a view to its SELECT. The
+// caller closes the engine.
+func OpenParquet(ctx context.Context, files, deletes map[string][]string, views map[string]string) (v *ParquetViews, err error) {
 	v = &ParquetViews{engine: &engine{}, checks: files[load.Checks.Name] != nil}
 	defer func() {
 		if err != nil {
@@ -49,7 +50,7 @@ func OpenParquet(ctx context.Context, files map[string][]string, views map[strin
 	if v.engine.write, err = v.engine.connect(ctx); err != nil {
 		return v, err
 	}
-	for _, q := range overSQL(files, views, v.engine.temp) {
+	for _, q := range overSQL(files, deletes, views, v.engine.temp) {
 		if err := v.engine.write.Exec(ctx, q); err != nil {
 			return v, err
 		}
@@ -65,7 +66,7 @@ const overMemoryLimit = "1GB"
 const fileColumn = load.Prefix + "file"
 
 // overSQL returns the statements that create the views and block access to all other files.
-func overSQL(files map[string][]string, views map[string]string, temp string) []string {
+func overSQL(files, deletes map[string][]string, views map[string]string, temp string) []string {
 	q := []string{
 		"SET temp_directory = " + literal(temp),
 		"SET memory_limit = " + literal(overMemoryLimit),
@@ -75,21 +76,29 @@ func overSQL(files map[string][]string, views map[string]string, temp string) []
 		"SET TimeZone = 'UTC'",
 	}
 	var allowed []string
-	for name, paths := range files {
-		list := make([]string, len(paths))
+	list := func(paths []string) string {
+		out := make([]string, len(paths))
 		for i, p := range paths {
-			list[i] = literal(p)
+			out[i] = literal(p)
 		}
-		allowed = append(allowed, list...)
-		from, columns := strings.Join(list, ", "), "*"
-		more := ""
+		allowed = append(allowed, out...)
+		return strings.Join(out, ", ")
+	}
+	for name, paths := range files {
+		from, columns, more, join := list(paths), "*", "", ""
 		if slices.ContainsFunc(paths, func(p string) bool { return strings.Contains(p, "/"+schemas.ColSource+"=") }) {
 			// Sources that share a table have one folder each. The folder's name identifies the source of the rows.
 			columns = fmt.Sprintf("regexp_extract(%s, '/%s=([^/]+)/', 1) AS %[2]s, * EXCLUDE (%[1]s)", fileColumn, schemas.ColSource)
 			more = ", filename = '" + fileColumn + "'"
 		}
-		q = append(q, fmt.Sprintf("CREATE VIEW %s AS SELECT %s FROM read_parquet([%s], union_by_name = true, hive_partitioning = false%s)",
-			sqlmerge.Ident(name), columns, from, more))
+		if deletes[name] != nil { // the names of files are unique, so they identify a file at any place
+			columns = "* EXCLUDE (" + fileColumn + ", file_row_number)"
+			more = ", filename = '" + fileColumn + "', file_row_number = true"
+			join = fmt.Sprintf(" AS r ANTI JOIN read_parquet([%s], hive_partitioning = false) AS d ON parse_filename(d.file_path) = parse_filename(r.%s) AND d.pos = r.file_row_number",
+				list(deletes[name]), fileColumn)
+		}
+		q = append(q, fmt.Sprintf("CREATE VIEW %s AS SELECT %s FROM read_parquet([%s], union_by_name = true, hive_partitioning = false%s)%s",
+			sqlmerge.Ident(name), columns, from, more, join))
 	}
 	for name, query := range views {
 		q = append(q, "CREATE VIEW "+sqlmerge.Ident(name)+" AS "+query)

@@ -13,7 +13,7 @@ import (
 type ParquetViews struct{ load.Querier }
 
 // OpenParquet returns [ErrNotBuilt].
-func OpenParquet(context.Context, map[string][]string, map[string]string) (*ParquetViews, error) {
+func OpenParquet(context.Context, map[string][]string, map[string][]string, map[string]string) (*ParquetViews, error) {
 	return nil, fmt.Errorf("open parquet files: %w", ErrNotBuilt)
 }
 

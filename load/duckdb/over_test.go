@@ -16,10 +16,12 @@ import (
 func TestOver(t *testing.T) {
 	dir := t.TempDir()
 	a, b, c := filepath.Join(dir, "a'1.parquet"), filepath.Join(dir, "b.parquet"), filepath.Join(dir, "c.parquet")
-	writeParquet(t, a, "SELECT 1 AS id, 'x' AS name")
+	writeParquet(t, a, "SELECT unnest([0, 1, 5]) AS id, 'x' AS name")
+	deleted := filepath.Join(dir, "deleted.parquet")
+	writeParquet(t, deleted, "SELECT 'file:///other/place/a''1.parquet' AS file_path, unnest([0, 2]) AS pos")
 	writeParquet(t, b, "SELECT 2 AS id, 1.50::DECIMAL(16,2) AS price, 'y' AS name")
 	writeParquet(t, c, "SELECT 3 AS id")
-	v, err := OpenParquet(t.Context(), map[string][]string{"select": {a, b}}, map[string]string{"dear": `SELECT id FROM "select" WHERE price > 1`})
+	v, err := OpenParquet(t.Context(), map[string][]string{"select": {a, b}}, map[string][]string{"select": {deleted}}, map[string]string{"dear": `SELECT id FROM "select" WHERE price > 1`})
 	require.NoError(t, err)
 	defer v.Close()
 

@@ -250,7 +250,7 @@ func checkCreated(t parquet.TableFiles, meta table.Metadata) error {
 // tables.
 func (w *commit) writeTable(ctx context.Context, e *edition, c *change) error {
 	heads := e.t.Name == parquet.HeadTable(w.spec.Stream)
-	if e.last == nil || heads || e.renewed || len(e.t.Added)+len(e.t.Removed) > 0 {
+	if e.last == nil || heads || e.renewed || e.t.Changed() {
 		if err := w.snapshot(ctx, e, heads); err != nil {
 			return err
 		}
@@ -317,10 +317,10 @@ func (w *commit) snapshot(ctx context.Context, e *edition, heads bool) error {
 // Invariant 2
 func (w *commit) summary(e *edition, totals iceberg.Properties, heads bool) (*table.Summary, error) {
 	op := table.OpAppend
-	switch {
-	case len(e.t.Removed) > 0 && len(e.t.Added) > 0:
+	switch removes := len(e.t.Removed)+len(e.t.AddedDeletes) > 0; {
+	case removes && len(e.t.Added) > 0:
 		op = table.OpOverwrite
-	case len(e.t.Removed) > 0:
+	case removes:
 		op = table.OpDelete
 	}
 	props := iceberg.Properties{propCommit: w.spec.ID, propManifest: w.spec.Manifest, "engine-name": "penstock"}

@@ -117,6 +117,18 @@ func driver(at place) loadtest.Driver {
 
 func TestConformance(t *testing.T) { everywhere(t, conformance) }
 
+// In this test, a commit never writes a file again if it can delete the changed rows by their positions.
+func TestConformanceWithDeletes(t *testing.T) { conformance(t, withDeletes(warehouse)) }
+
+// withDeletes returns a place at which a commit writes a file again only if all of its rows change.
+func withDeletes(at place) place {
+	return func(t testing.TB) Options {
+		o := at(t)
+		o.Deletes = parquet.DeleteRule{MinSize: 1, MaxShare: 1}
+		return o
+	}
+}
+
 func conformance(t *testing.T, at place) {
 	d := driver(at)
 	slow := []string{"columns widen", "columns widen twice", "hostile tables", "hostile columns", "modes", "modes without a key", "modes at random", "modes, applied in parts", "modes change",

@@ -2,8 +2,9 @@
 //
 // An Iceberg table is a list of Parquet files. So this destination is a lake of package parquet, whose commits are
 // recorded in an Iceberg catalog. There are two kinds of catalogs. One is a SQLite file or a Postgres database with the
-// layout of Iceberg's JDBC catalog. The other is a REST catalog. To change rows, a commit replaces the files that
-// contain them (copy on write). It makes one snapshot of each table.
+// layout of Iceberg's JDBC catalog. The other is a REST catalog. To change few rows of a large file, a commit adds a
+// position delete file and a file with the new rows (merge on read). It replaces other files that contain changed rows
+// (copy on write): see [parquet.DeleteRule]. It makes one snapshot of each table.
 //
 // # Atomic commits
 //

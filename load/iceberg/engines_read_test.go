@@ -63,6 +63,7 @@ def read(engine, table):
         return daft.read_iceberg(table).to_arrow()
     import duckdb, duckdb_extension_avro, duckdb_extension_iceberg
     db = duckdb.connect()
+    db.execute("SET enable_progress_bar = false")
     for package, name in (duckdb_extension_avro, "avro"), (duckdb_extension_iceberg, "iceberg"):
         db.execute("LOAD '%s/extensions/v%s/%s.duckdb_extension'" % (os.path.dirname(package.__file__), duckdb.__version__, name))
     return db.execute("SELECT * FROM iceberg_scan(?)", [table.metadata_location]).to_arrow_table()

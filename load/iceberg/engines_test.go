@@ -26,6 +26,7 @@ type engine func(*testing.T, schemas.Table) []loadtest.Row
 // lake the rows that the loadtest.Memory has.
 func TestEngines(t *testing.T) {
 	t.Run("folder", func(t *testing.T) { readWithEach(t, warehouse) })
+	t.Run("folder, with deletes", func(t *testing.T) { readWithEach(t, withDeletes(warehouse)) })
 	t.Run("rest", func(t *testing.T) { readWithEach(t, inREST(t, startReference(t))) })
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 
 	"github.com/apache/iceberg-go/table"
 
@@ -99,8 +100,14 @@ func (c *catalog) lookBack(ctx context.Context, meta table.Metadata, want int64)
 		switch {
 		case summaryOf(s)[propCommit] != "":
 			out.unfinished = true
-		case !sameRows(s):
-			out.diff = append(out.diff, describe(s))
+		default:
+			before, err := h.parent(ctx, s)
+			if err != nil {
+				return since{}, err
+			}
+			if !sameRows(s, before) {
+				out.diff = append(out.diff, describe(s))
+			}
 		}
 		if out.last != nil && s.SequenceNumber < out.last.SequenceNumber {
 			s = nil // s is older than the wanted snapshot, which is therefore not an ancestor of s
@@ -117,11 +124,16 @@ func (c *catalog) lookBack(ctx context.Context, meta table.Metadata, want int64)
 	return out, nil
 }
 
-// sameRows reports whether a snapshot has the same rows as its parent, according to its operation and its summary.
-func sameRows(s *table.Snapshot) bool {
-	says := summaryOf(s)
-	return s.Summary != nil && s.Summary.Operation == table.OpReplace &&
-		cmp.Or(says["added-records"], "0") == cmp.Or(says["deleted-records"], "0")
+// sameRows reports whether a snapshot has the same rows as the snapshot `before`, its parent, according to its operation
+// and the summaries. A program that compacts files leaves out the rows that delete files mark as deleted. So it may
+// remove more rows than it adds, but not more than the number of deleted rows.
+func sameRows(s, before *table.Snapshot) bool {
+	number := func(of *table.Snapshot, what string) int64 {
+		n, _ := strconv.ParseInt(summaryOf(of)[what], 10, 64) // 0 if missing
+		return n
+	}
+	fewer := number(s, "deleted-records") - number(s, "added-records")
+	return s.Summary != nil && s.Summary.Operation == table.OpReplace && fewer >= 0 && fewer <= number(before, "total-position-deletes")
 }
 
 func describe(s *table.Snapshot) string {

@@ -34,6 +34,7 @@ func TestKilledChild(t *testing.T) {
 	if strings.HasPrefix(*killedIn, "http") {
 		o.Options = bucketAt(t, *killedIn)
 	}
+	o.Deletes = parquet.DeleteRule{MinSize: 1, MaxShare: 1}
 	if *killedOf != "" {
 		o.Namespace, o.Catalog, _ = strings.Cut(*killedOf, "@")
 	}

@@ -37,12 +37,18 @@ func (c *catalog) list(ctx context.Context, s table.Snapshot) ([]iceberg.Manifes
 type newEntries map[entryGroup][]iceberg.ManifestEntry
 
 type entryGroup struct {
-	spec   int
-	source string // "": the table is not partitioned by source
+	spec int
+	fileGroup
 }
 
-func (r newEntries) add(spec int, source string, e iceberg.ManifestEntry) {
-	b := entryGroup{spec, source}
+// fileGroup is what the files of a manifest have in common.
+type fileGroup struct {
+	source  string // "": the table is not partitioned by source
+	content iceberg.ManifestContent
+}
+
+func (r newEntries) add(spec int, of fileGroup, e iceberg.ManifestEntry) {
+	b := entryGroup{spec, of}
 	r[b] = append(r[b], e)
 }
 
@@ -58,8 +64,9 @@ func (e *edition) sourceOf(m iceberg.ManifestFile) (string, error) {
 	return string(*of[0].LowerBound), nil
 }
 
-// manifestsOf returns the manifests of a new snapshot. A manifest lists files of one source. It stays unchanged if the
-// commit removes none of the files that it lists, and if this source has fewer than manyManifests manifests.
+// manifestsOf returns the manifests of a new snapshot. A manifest lists data files or delete files of one source. It
+// stays unchanged if the commit removes none of the files that it lists, and if this source has fewer than manyManifests
+// manifests.
 func (w *commit) manifestsOf(ctx context.Context, e *edition, id int64) (out []iceberg.ManifestFile, says iceberg.Properties, err error) {
 	var list []iceberg.ManifestFile
 	if e.last != nil {
@@ -73,33 +80,49 @@ func (w *commit) manifestsOf(ctx context.Context, e *edition, id int64) (out []i
 		return nil, nil, err
 	}
 	for _, f := range e.t.Added {
-		spec, err := e.useSpec(f.PartitionBy) // the files of another source may have another partitioning
-		if err != nil {
+		if err := w.enter(e, anew, f, id, iceberg.EntryContentData); err != nil {
 			return nil, nil, err
 		}
-		part, err := e.partitionOf(spec, f)
-		if err != nil {
+	}
+	for _, f := range e.t.AddedDeletes {
+		if err := w.enter(e, anew, f, id, iceberg.EntryContentPosDeletes); err != nil {
 			return nil, nil, err
 		}
-		b, err := iceberg.NewDataFileBuilder(*spec, iceberg.EntryContentData, w.files.Location(f.Name), iceberg.ParquetFile, part, nil, nil, f.Rows, f.Size)
-		if err != nil {
-			return nil, nil, err
-		}
-		addRanges(b, f)
-		if f.Sorted && e.order != 0 {
-			b.SortOrderID(e.order)
-		}
-		anew.add(spec.ID(), f.Source, iceberg.NewManifestEntry(iceberg.EntryStatusADDED, &id, nil, nil, b.Build()))
 	}
 	out = kept
 	for of, entries := range anew {
-		m, err := w.writeManifest(ctx, e, of.spec, id, entries)
+		m, err := w.writeManifest(ctx, e, of, id, entries)
 		if err != nil {
 			return nil, nil, err
 		}
 		out = append(out, m)
 	}
 	return out, totals(e), nil
+}
+
+// enter adds an entry for a new file.
+func (w *commit) enter(e *edition, anew newEntries, f parquet.DataFile, id int64, content iceberg.ManifestEntryContent) error {
+	spec, err := e.useSpec(f.PartitionBy) // the files of another source may have another partitioning
+	if err != nil {
+		return err
+	}
+	part, err := e.partitionOf(spec, f)
+	if err != nil {
+		return err
+	}
+	b, err := iceberg.NewDataFileBuilder(*spec, content, w.files.Location(f.Name), iceberg.ParquetFile, part, nil, nil, f.Rows, f.Size)
+	if err != nil {
+		return err
+	}
+	addRanges(b, f)
+	of := fileGroup{f.Source, iceberg.ManifestContentData}
+	if content != iceberg.EntryContentData {
+		of.content = iceberg.ManifestContentDeletes
+	} else if f.Sorted && e.order != 0 {
+		b.SortOrderID(e.order)
+	}
+	anew.add(spec.ID(), of, iceberg.NewManifestEntry(iceberg.EntryStatusADDED, &id, nil, nil, b.Build()))
+	return nil
 }
 
 func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
@@ -121,24 +144,29 @@ func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 // the parameter `anew`, except the entries of removed files. If a removed file is in no manifest, carry returns a
 // [load.ForeignChange].
 func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew newEntries) (kept []iceberg.ManifestFile, err error) {
-	gone, losing := map[string]bool{}, map[string]bool{}
+	gone, losing := map[string]bool{}, map[fileGroup]bool{}
 	for _, f := range e.t.Removed {
-		gone[w.files.Location(f.Name)], losing[f.Source] = true, true
+		gone[w.files.Location(f.Name)], losing[fileGroup{f.Source, iceberg.ManifestContentData}] = true, true
 	}
-	sources, count := make([]string, len(list)), map[string]int{}
+	for _, f := range e.t.RemovedDeletes {
+		gone[w.files.Location(f.Name)], losing[fileGroup{f.Source, iceberg.ManifestContentDeletes}] = true, true
+	}
+	groups, count := make([]fileGroup, len(list)), map[fileGroup]int{}
 	for i, m := range list {
-		if sources[i], err = e.sourceOf(m); err != nil {
+		source, err := e.sourceOf(m)
+		if err != nil {
 			return nil, err
 		}
-		count[sources[i]]++
+		groups[i] = fileGroup{source, m.ManifestContent()}
+		count[groups[i]]++
 	}
 	left := len(gone)
 	for i, m := range list {
-		source := sources[i]
+		of := groups[i]
 		if !m.HasAddedFiles() && !m.HasExistingFiles() {
 			continue
 		}
-		if !losing[source] && count[source] < manyManifests {
+		if !losing[of] && count[of] < manyManifests {
 			kept = append(kept, m)
 			continue
 		}
@@ -146,12 +174,12 @@ func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestF
 		if err != nil {
 			return nil, err
 		}
-		if left -= n; n == 0 && count[source] < manyManifests {
+		if left -= n; n == 0 && count[of] < manyManifests {
 			kept = append(kept, m)
 			continue
 		}
 		for _, entry := range standing {
-			anew.add(int(m.PartitionSpecID()), source, entry)
+			anew.add(int(m.PartitionSpecID()), of, entry)
 		}
 	}
 	if left > 0 {
@@ -180,14 +208,29 @@ func (w *commit) successors(ctx context.Context, m iceberg.ManifestFile, id int6
 	return out, n, nil
 }
 
-func (w *commit) writeManifest(ctx context.Context, e *edition, of int, id int64, entries []iceberg.ManifestEntry) (iceberg.ManifestFile, error) {
-	spec, err := e.b.GetSpecByID(of)
+func (w *commit) writeManifest(ctx context.Context, e *edition, of entryGroup, id int64, entries []iceberg.ManifestEntry) (iceberg.ManifestFile, error) {
+	spec, err := e.b.GetSpecByID(of.spec)
 	if err != nil {
 		return nil, err
 	}
-	name := fmt.Sprintf("%s/metadata/%08d-%s-m%d.avro", e.t.Folder, w.number, uuid.New(), of)
+	name := fmt.Sprintf("%s/metadata/%08d-%s-m%d.avro", e.t.Folder, w.number, uuid.New(), of.spec)
 	var text bytes.Buffer
-	m, err := iceberg.WriteManifest(w.files.Location(name), &text, formatVersion, *spec, e.b.CurrentSchema(), id, entries)
+	a, err := iceberg.NewManifestWriter(formatVersion, &text, *spec, e.b.CurrentSchema(), id, iceberg.WithManifestWriterContent(of.content))
+	if err != nil {
+		return nil, fmt.Errorf("write manifest: %w", err)
+	}
+	add := map[iceberg.ManifestEntryStatus]func(iceberg.ManifestEntry) error{
+		iceberg.EntryStatusADDED: a.Add, iceberg.EntryStatusEXISTING: a.Existing, iceberg.EntryStatusDELETED: a.Delete,
+	}
+	for _, entry := range entries {
+		if err := add[entry.Status()](entry); err != nil {
+			return nil, fmt.Errorf("write manifest: %w", err)
+		}
+	}
+	if err := a.Close(); err != nil { // the size of the manifest is known only now
+		return nil, fmt.Errorf("write manifest: %w", err)
+	}
+	m, err := a.ToManifestFile(w.files.Location(name), int64(text.Len()))
 	if err != nil {
 		return nil, fmt.Errorf("write manifest: %w", err)
 	}
@@ -206,24 +249,32 @@ func (w *commit) writeList(ctx context.Context, e *edition, s table.Snapshot, li
 
 func totals(e *edition) iceberg.Properties {
 	before := summaryOf(e.last)
-	out := iceberg.Properties{"total-delete-files": "0", "total-position-deletes": "0", "total-equality-deletes": "0"}
+	out := iceberg.Properties{"total-equality-deletes": "0"}
 	count := func(what string, change int64) {
 		n, _ := strconv.ParseInt(before[what], 10, 64)
 		out[what] = strconv.FormatInt(n+change, 10)
 	}
-	var rows, bytes, gone, freed int64
-	for _, f := range e.t.Added {
-		rows, bytes = rows+f.Rows, bytes+f.Size
+	sum := func(files []parquet.DataFile) (rows, bytes int64) {
+		for _, f := range files {
+			rows, bytes = rows+f.Rows, bytes+f.Size
+		}
+		return rows, bytes
 	}
-	for _, f := range e.t.Removed {
-		gone, freed = gone+f.Rows, freed+f.Size
-	}
-	count("total-data-files", int64(len(e.t.Added)-len(e.t.Removed)))
+	rows, bytes := sum(e.t.Added)
+	gone, freed := sum(e.t.Removed)
+	deletes, more := sum(e.t.AddedDeletes)
+	dropped, less := sum(e.t.RemovedDeletes)
+	files := func(some []parquet.DataFile) int64 { return int64(len(some)) }
+	count("total-data-files", files(e.t.Added)-files(e.t.Removed))
+	count("total-delete-files", files(e.t.AddedDeletes)-files(e.t.RemovedDeletes))
+	count("total-position-deletes", deletes-dropped)
 	count("total-records", rows-gone)
-	count("total-files-size", bytes-freed)
+	count("total-files-size", bytes+more-freed-less)
 	for what, n := range map[string]int64{
-		"added-data-files": int64(len(e.t.Added)), "added-records": rows, "added-files-size": bytes,
-		"deleted-data-files": int64(len(e.t.Removed)), "deleted-records": gone, "removed-files-size": freed,
+		"added-data-files": files(e.t.Added), "added-records": rows, "added-files-size": bytes + more,
+		"deleted-data-files": files(e.t.Removed), "deleted-records": gone, "removed-files-size": freed + less,
+		"added-delete-files": files(e.t.AddedDeletes), "added-position-delete-files": files(e.t.AddedDeletes), "added-position-deletes": deletes,
+		"removed-delete-files": files(e.t.RemovedDeletes), "removed-position-delete-files": files(e.t.RemovedDeletes), "removed-position-deletes": dropped,
 	} {
 		if n > 0 {
 			out[what] = strconv.FormatInt(n, 10)

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -82,7 +83,9 @@ func combined(spec parquet.Commit) []parquet.TableFiles {
 			}
 			out[i].Added = append(out[i].Added[:len(out[i].Added):len(out[i].Added)], t.Added...)
 			out[i].Removed = append(out[i].Removed[:len(out[i].Removed):len(out[i].Removed)], t.Removed...)
-			out[i].Reset = out[i].Reset || len(t.Removed) > 0
+			out[i].AddedDeletes = slices.Concat(out[i].AddedDeletes, t.AddedDeletes)
+			out[i].RemovedDeletes = slices.Concat(out[i].RemovedDeletes, t.RemovedDeletes)
+			out[i].Reset = out[i].Reset || len(t.Removed)+len(t.RemovedDeletes) > 0
 		}
 	}
 	return out

@@ -77,12 +77,13 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 	if len(c.foreign) > 0 {
 		return nil, fmt.Errorf("move %s out of the table's folder: penstock did not write it", c.foreign[0])
 	}
+	changes = x.acceptDeletes(t, c)
 	x.acceptSizes(t, c)
-	changes, err = x.acceptFiles(ctx, t, c)
+	more, err := x.acceptFiles(ctx, t, c)
 	if err != nil {
 		return nil, err
 	}
-	return append(changes, foreign...), x.commit(ctx, x.from)
+	return slices.Concat(changes, more, foreign), x.commit(ctx, x.from)
 }
 
 // restore makes the next commit undo what another program has changed in a table of the catalog. It returns these
@@ -209,7 +210,7 @@ func (f *file) columns(ctx context.Context, t *table) (*table, error) {
 		}
 		fields = append(fields, schemas.Field(have.Name, typ, source))
 	}
-	f.Rows = r.NumRows()
+	f.Rows = r.NumRows() - int64(len(f.Deleted))
 	out := *t
 	out.become(schemas.Table{Key: t.Key, Mode: t.Mode, Columns: arrow.NewSchema(fields, nil)})
 	return &out, nil

@@ -89,7 +89,10 @@ func (x *builder) writeCommon(ctx context.Context, cursor string) error {
 	if err := x.writeInternal(ctx, cursor); err != nil {
 		return err
 	}
-	return x.writeEmpty(ctx)
+	if err := x.writeEmpty(ctx); err != nil {
+		return err
+	}
+	return x.writeDeletes(ctx)
 }
 
 func (x *tx) widenOthers(ctx context.Context, name string, ours []arrow.Field) error {

@@ -225,7 +225,7 @@ func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[stri
 		}
 	}
 	var out map[string]int64
-	for _, f := range m.files(t) {
+	for _, f := range m.named(t) {
 		if size, ok := all[f.key()]; ok {
 			if out == nil {
 				out = map[string]int64{}
@@ -313,7 +313,7 @@ func (s *bucketStore) orphaned(found map[string]int64) error {
 func (s *bucketStore) unnamed(m *manifest, found map[string]int64) (out []string) {
 	named := map[string]bool{}
 	for _, t := range m.Tables {
-		for _, f := range m.files(t) {
+		for _, f := range m.named(t) {
 			named[f.key()] = true
 		}
 	}

@@ -37,7 +37,7 @@ func newBuilder(l *Lake, f *folder, k state.Key, base *manifest, spec load.Pass)
 }
 
 func (x *builder) open(ctx context.Context) (err error) {
-	next := &manifest{store: x.folder.store, Format: formatVersion, Pipeline: x.key.Pipeline, Stream: x.key.Stream, Source: x.key.Source}
+	next := &manifest{store: x.folder.store, Format: 1, Pipeline: x.key.Pipeline, Stream: x.key.Stream, Source: x.key.Source}
 	if x.base != nil {
 		next = x.base.clone()
 		next.Moves, next.MovedAt, next.StateAt = 0, time.Time{}, time.Time{}

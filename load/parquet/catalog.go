@@ -136,6 +136,15 @@ type TableFiles struct {
 	Restore bool
 
 	Added, Removed []DataFile
+
+	// AddedDeletes and RemovedDeletes are files with the positions of deleted rows, in Iceberg's layout of position delete
+	// files. Each has all positions in one data file.
+	AddedDeletes, RemovedDeletes []DataFile
+}
+
+// Changed reports whether the commit adds or removes files.
+func (t *TableFiles) Changed() bool {
+	return len(t.Added)+len(t.Removed)+len(t.AddedDeletes)+len(t.RemovedDeletes) > 0
 }
 
 // DataFile is a file that holds rows of a table.

@@ -208,23 +208,52 @@ func (s *tableStore) folder(t *table) string {
 
 const sharedFolder = "_tables"
 
-func (m *manifest) dataFiles(prefix string, t *table) map[string]DataFile {
-	out := map[string]DataFile{}
+// dataFiles returns the data files and the delete files of a table, by their names.
+func (m *manifest) dataFiles(prefix string, t *table) (data, deletes map[string]DataFile) {
+	data, deletes = map[string]DataFile{}, map[string]DataFile{}
 	if m == nil || t == nil {
-		return out
+		return data, deletes
 	}
 	for _, seg := range m.Segments {
 		f := seg.Files[t.Name]
 		if f == nil || f.Rows == 0 {
 			continue
 		}
-		d := DataFile{Name: strings.TrimPrefix(f.key(), prefix), Source: t.owner, Rows: f.Rows, Size: f.Size, Ranges: f.ranges, Sorted: f.Sorted}
-		if seg.Table == t.Name && seg.Part != "" {
-			d.PartitionBy, d.Part = t.Partition, seg.Part
+		part := ""
+		if seg.Table == t.Name {
+			part = seg.Part
 		}
-		out[d.Name] = d
+		d := f.dataFile(prefix, t, part)
+		data[d.Name] = d
+		if f.Deletes != nil {
+			d := f.Deletes.dataFile(prefix, t, part)
+			deletes[d.Name] = d
+		}
 	}
-	return out
+	return data, deletes
+}
+
+func (f *file) dataFile(prefix string, t *table, part string) DataFile {
+	d := DataFile{Name: strings.TrimPrefix(f.key(), prefix), Source: t.owner, Rows: f.stored(), Size: f.Size, Ranges: f.ranges, Sorted: f.Sorted}
+	if part != "" {
+		d.PartitionBy, d.Part = t.Partition, part
+	}
+	return d
+}
+
+// difference returns the files that only one of the two maps has, in the order of their names.
+func difference(before, after map[string]DataFile) (added, removed []DataFile) {
+	for _, name := range sorted(after) {
+		if _, had := before[name]; !had {
+			added = append(added, after[name])
+		}
+	}
+	for _, name := range sorted(before) {
+		if _, has := after[name]; !has {
+			removed = append(removed, before[name])
+		}
+	}
+	return added, removed
 }
 
 func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
@@ -234,25 +263,17 @@ func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 	if len(t.Key) > 0 && !load.IsInternal(t.Name) {
 		out.Key, out.Versions = t.Key, t.Mode != schemas.Merge && t.Mode != schemas.Replace
 	}
-	var before map[string]DataFile
+	var before, deletes map[string]DataFile
 	if base != nil {
 		was := base.table(t.Name)
-		before = base.dataFiles(s.bucket.prefix, was)
+		before, deletes = base.dataFiles(s.bucket.prefix, was)
 		if was != nil {
 			out.PreviousColumns = was.catalogSchema()
 		}
 	}
-	after := m.dataFiles(s.bucket.prefix, t)
-	for _, name := range sorted(after) {
-		if _, had := before[name]; !had {
-			out.Added = append(out.Added, after[name])
-		}
-	}
-	for _, name := range sorted(before) {
-		if _, has := after[name]; !has {
-			out.Removed = append(out.Removed, before[name])
-		}
-	}
+	now, marked := m.dataFiles(s.bucket.prefix, t)
+	out.Added, out.Removed = difference(before, now)
+	out.AddedDeletes, out.RemovedDeletes = difference(deletes, marked)
 	return out
 }
 

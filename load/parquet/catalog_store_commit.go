@@ -124,7 +124,7 @@ func (d *tableGeneration) markCommitted(m *manifest) {
 	d.tables.learn(m)
 	kept := map[string]bool{d.store.bucket.prefix + m.name: true}
 	for _, t := range m.Tables {
-		for _, f := range m.files(t) {
+		for _, f := range m.named(t) {
 			kept[f.key()] = true
 		}
 	}
@@ -146,6 +146,9 @@ func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error 
 	m.Line = append(slices.Clone(d.parentLine), randomName())
 	m.Line = m.Line[max(0, len(m.Line)-lineage):]
 	m.name = strings.TrimPrefix(d.store.key, d.store.bucket.prefix) + "/_manifests/" + strings.TrimSuffix(fileName(m.Sequence), suffix) + ".json"
+	if m.Format = 1; m.deletes() {
+		m.Format = formatVersion
+	}
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err

@@ -40,6 +40,9 @@ func (x *tx) compact(ctx context.Context) error {
 				return err
 			}
 		}
+		if err := x.limitDeleted(ctx, t); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -47,10 +50,11 @@ func (x *tx) compact(ctx context.Context) error {
 // sizeOf returns the size class of a segment by its number of rows: 0 for up to 3 rows, 1 for up to 31, 2 for up to
 // 255, and so on. It returns -1 for a segment that is not small.
 func sizeOf(s *segment) int {
-	if s.root().Rows >= smallRows {
+	rows := s.root().stored() // deleted rows count, so that a large file stays large
+	if rows >= smallRows {
 		return -1
 	}
-	return bits.Len64(uint64(s.root().Rows)) / 3
+	return bits.Len64(uint64(rows)) / 3
 }
 
 // The function mergeable() returns segments of one size class and one partition. If the table keeps versions, only

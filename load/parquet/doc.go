@@ -48,6 +48,9 @@ type Options struct {
 	// such as <column>_day=2026-11-20. An existing table keeps its partitioning. Readers then use <table>/**/*.parquet.
 	PartitionBy partition.Spec
 
+	// Deletes says which files a commit to the catalog does not write again, although some of their rows have changed.
+	Deletes DeleteRule
+
 	// The last Keep generations are kept. An older generation is kept for the time KeepFor after it was replaced, so
 	// that readers can finish.
 	Keep    int           // 0: 3

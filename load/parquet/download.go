@@ -26,30 +26,35 @@ func (s *bucketStore) open(ctx context.Context, f *file) (input, error) {
 	return in, nil
 }
 
-// Fetch makes the files of the wanted tables available in the file system, and returns their paths by table. It
-// downloads files of a bucket into the folder dir. A file that is already there is not downloaded again, because files
-// with the same name always have the same content.
-func (l *Lake) Fetch(ctx context.Context, dir string, want func(table string) bool) (map[string][]string, error) {
+// Fetch makes the files of the wanted tables available in the file system, and returns their paths by table. The second
+// result has the paths of the tables' delete files, which say which rows of the files do not belong to the table: see
+// [TableFiles]. Fetch downloads files of a bucket into the folder dir. A file that is already there is not downloaded
+// again, because files with the same name always have the same content.
+func (l *Lake) Fetch(ctx context.Context, dir string, want func(table string) bool) (files, deletes map[string][]string, err error) {
 	all, err := l.manifests(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("fetch files: %w", err)
+		return nil, nil, fmt.Errorf("fetch files: %w", err)
 	}
-	out := map[string][]string{}
+	files, deletes = map[string][]string{}, map[string][]string{}
 	for _, m := range all {
 		for _, t := range m.Tables {
 			if !want(t.Name) {
 				continue
 			}
-			for _, f := range m.files(t) {
+			for i, f := range m.named(t) {
 				path, err := f.fetch(ctx, dir)
 				if err != nil {
-					return nil, fmt.Errorf("fetch files: %w", err)
+					return nil, nil, fmt.Errorf("fetch files: %w", err)
 				}
-				out[t.Name] = append(out[t.Name], path)
+				if i < len(m.files(t)) {
+					files[t.Name] = append(files[t.Name], path)
+				} else {
+					deletes[t.Name] = append(deletes[t.Name], path)
+				}
 			}
 		}
 	}
-	return out, nil
+	return files, deletes, nil
 }
 
 func (f *file) fetch(ctx context.Context, dir string) (string, error) {

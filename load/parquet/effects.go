@@ -56,6 +56,27 @@ func (x *effects) collect(ctx context.Context, first int64, columns []arrow.Arra
 	return nil
 }
 
+// needs returns the columns that the method collect() uses; nil: all columns.
+func (x *effects) needs() []string {
+	switch {
+	case x.m.spec.Log:
+		return nil
+	case len(x.f.children) == 0:
+		return []string{}
+	}
+	return x.f.t.identity()
+}
+
+// deadIn returns how many of the rows that the edits remove have a tombstone or have ended.
+func (f *family) deadIn(edits []edit) (n int64) {
+	for _, e := range edits {
+		if e.kind == remove && e.by >= 0 && f.supplied.rows[e.by].have&deadMark != 0 {
+			n++
+		}
+	}
+	return n
+}
+
 func (x *effects) release() {
 	for _, a := range x.batches {
 		release(a.keys)
@@ -97,7 +118,7 @@ func (x *effects) childEdits(ctx context.Context, c *table, old *file) ([]edit, 
 // forChild returns the edit of a child row, if e is the edit of its root row. If the root row is replaced, the child
 // row is removed.
 func (e edit) forChild(first int64, i int) edit {
-	out := edit{row: uint32(first) + uint32(i), kind: e.kind, by: -1, at: e.at}
+	out := edit{row: uint32(first) + uint32(i), kind: e.kind, by: -1, at: e.at, moves: e.moves}
 	if e.kind == replace {
 		out.kind = remove
 	}

@@ -21,6 +21,7 @@ type family struct {
 	staged   *staged
 	supplied *batchIndex
 	edits    map[int64]*segmentEdits
+	moved    movedRows
 
 	children []*childRows
 }
@@ -40,6 +41,8 @@ type edit struct {
 	kind kind
 	by   int32 // the index of the staged row that causes the edit; -1: none
 	at   int64 // time until which the row is valid, in microseconds
+
+	moves bool // the kind is end or markDead, and the row moves to another file
 }
 
 type kind uint8

@@ -19,7 +19,7 @@ type condition struct {
 
 func (m *manifest) condition(ctx context.Context, t *table) (condition, error) {
 	c := condition{lost: map[string]bool{}, changed: map[string]int64{}}
-	files := m.files(t)
+	files := m.named(t)
 	if len(files) == 0 {
 		return c, nil
 	}

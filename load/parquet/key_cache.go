@@ -15,7 +15,7 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// keyCache caches the keys of a stream's rows, in one list per file. So a pass of many transactions reads the key
+// keyCache caches the keys of a stream's rows, in one list per file: see [file.version]. So a pass of many transactions reads the key
 // columns of each file only once. If the long lists in memory have more than recentRows rows, the oldest lists are
 // evicted, because most passes visit the files in order. If an evicted list is needed again, it is kept in a temporary
 // file from then on: see [scratch]. Invariant 6
@@ -55,7 +55,7 @@ func markOf(hash string, dead bool) uint64 {
 }
 
 func (k *keyCache) of(ctx context.Context, t *table, f *file) (*keylist, error) {
-	if list := k.lists[f.Name]; list != nil {
+	if list := k.lists[f.version()]; list != nil {
 		return list, nil
 	}
 	words := make([]uint64, 0, wordsRow*f.Rows)
@@ -94,25 +94,50 @@ func markAt(b []arrow.Array, i int) uint64 {
 }
 
 func (k *keyCache) keep(f *file, words []uint64) (*keylist, error) {
-	list := &keylist{rows: len(words) / wordsRow, words: words}
+	list, name := &keylist{rows: len(words) / wordsRow, words: words}, f.version()
 	switch {
 	case list.rows <= shortList:
-	case k.evicted[f.Name]:
+	case k.evicted[name]:
 		var err error
 		if list.at, err = k.scratch.put(words); err != nil {
 			return nil, fmt.Errorf("write keys to the scratch file: %w", err)
 		}
 		list.scratch, list.words = k.scratch, nil
 	default:
-		k.recent, k.rows = append(k.recent, f.Name), k.rows+list.rows
+		k.recent, k.rows = append(k.recent, name), k.rows+list.rows
 	}
-	k.lists[f.Name] = list
+	k.lists[name] = list
 	for k.rows > recentRows && len(k.recent) > 1 {
 		old := k.recent[0]
 		k.drop(old)
 		k.evicted[old] = true
 	}
 	return list, nil
+}
+
+// without keeps the list of a file that has lost some rows, if the list of the file with these rows is known.
+func (k *keyCache) without(old, f *file, removed map[uint32]bool) error {
+	list := k.lists[old.version()]
+	if list == nil {
+		return nil
+	}
+	words, buf := make([]uint64, 0, wordsRow*f.Rows), make([]uint64, chunkRows*wordsRow)
+	for first := 0; first < list.rows; first += chunkRows {
+		some, err := list.chunk(first, buf)
+		if err != nil {
+			return fmt.Errorf("read keys from the scratch file: %w", err)
+		}
+		for i := range len(some) / wordsRow {
+			if !removed[uint32(first+i)] {
+				words = append(words, some[i*wordsRow:(i+1)*wordsRow]...)
+			}
+		}
+	}
+	if list.words == nil {
+		k.evicted[f.version()] = true
+	}
+	_, err := k.keep(f, words)
+	return err
 }
 
 func (k *keyCache) drop(name string) {
@@ -138,7 +163,7 @@ func (k *keyCache) prune(m *manifest) {
 	if m != nil {
 		for _, s := range m.Segments {
 			if f := s.root(); f != nil {
-				kept[f.Name] = true
+				kept[f.version()] = true
 			}
 		}
 	}

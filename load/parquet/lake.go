@@ -69,6 +69,8 @@ func (o Options) filled() Options {
 	}
 	o.Keep = cmp.Or(o.Keep, defaultKeep)
 	o.KeepFor = cmp.Or(o.KeepFor, defaultKeepFor)
+	o.Deletes.MinSize = cmp.Or(o.Deletes.MinSize, defaultMinSize)
+	o.Deletes.MaxShare = cmp.Or(o.Deletes.MaxShare, defaultMaxShare)
 	o.WaitLock = cmp.Or(o.WaitLock, defaultWaitLock)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -13,11 +13,14 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/parquet/encode"
 	"github.com/penstock-data/penstock/load/parquet/partition"
+	"github.com/penstock-data/penstock/load/parquet/positions"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
 
-const formatVersion = 1
+// formatVersion is the newest format of a manifest. A manifest with deleted rows has format 2. All others have format 1,
+// so earlier versions of penstock can read them.
+const formatVersion = 2
 
 // manifest lists the tables and files of one generation of a stream.
 type manifest struct {
@@ -112,7 +115,7 @@ type file struct {
 	Rows int64   `json:"rows"`
 	Size int64   `json:"size"`
 	Sum  string  `json:"xxh3"`
-	Dead int64   `json:"dead,omitempty"` // rows that have a tombstone or have ended
+	Dead int64   `json:"dead,omitempty"` // rows that have a tombstone or have ended; not known in files of child tables
 	Min  *string `json:"min,omitempty"`
 	Max  *string `json:"max,omitempty"`
 	Run  string  `json:"run,omitempty"`
@@ -123,6 +126,12 @@ type file struct {
 	// Oldest is the least time of a row that [Lake.Trim] removes when it is old enough, in microseconds since 1970; nil:
 	// the file has no such row.
 	Oldest *int64 `json:"oldest,omitempty"`
+
+	// Deleted has the positions of rows that are no longer in the table, although the file still has them. All other
+	// fields, and the indexes of rows, count only the other rows. Only a lake with a catalog has such rows. Its readers
+	// find the positions in the file Deletes.
+	Deleted positions.List `json:"deleted,omitempty"`
+	Deletes *file          `json:"deletes,omitempty"` // nil: the file has no deleted rows, or the commit has not written the positions yet
 
 	store  streamStore
 	dir    string
@@ -258,10 +267,21 @@ func (m *manifest) files(t *table) []*file {
 	return out
 }
 
+// named returns all files of a table, including its delete files.
+func (m *manifest) named(t *table) []*file {
+	out := m.files(t)
+	for _, f := range out {
+		if f.Deletes != nil {
+			out = append(out, f.Deletes)
+		}
+	}
+	return out
+}
+
 func (m *manifest) locate(s streamStore, dir string) {
 	m.store, m.dir = s, dir
 	for _, t := range m.Tables {
-		for _, f := range m.files(t) {
+		for _, f := range m.named(t) {
 			f.store, f.dir = s, filepath.Join(dir, t.Folder)
 		}
 	}

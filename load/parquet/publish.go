@@ -46,8 +46,7 @@ func (x *tx) commit(ctx context.Context, next state.Cursor) error {
 func (x *tx) generation(ctx context.Context) []func() error {
 	return []func() error{
 		func() error { return x.compact(ctx) },
-		func() error { return x.writeInternal(ctx, x.next.Cursor) },
-		func() error { return x.writeEmpty(ctx) },
+		func() error { return x.writeCommon(ctx, x.next.Cursor) },
 		func() error { return x.lake.step("link") },
 		ctx.Err,
 		func() error { x.outdate(); return x.draft.assemble(ctx, x.next) },

@@ -70,7 +70,7 @@ func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns
 		return err
 	}
 	defer batches.Release()
-	first := int64(0)
+	first, place, gone := int64(0), int64(0), f.Deleted
 	for batches.Next() {
 		b := batches.RecordBatch()
 		out := make([]arrow.Array, len(places))
@@ -82,7 +82,18 @@ func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns
 			}
 			out[i] = values.Retype(b.Column(at), t.schema.Field(p).Type)
 		}
-		err := visit(first, out, int(b.NumRows()))
+		rows := int(b.NumRows())
+		var live arrow.Array
+		live, gone = gone.Live(place, rows)
+		place += int64(rows)
+		if live != nil {
+			if out, rows, err = onlyLive(ctx, out, live); err != nil {
+				return err
+			}
+		}
+		if rows > 0 {
+			err = visit(first, out, rows)
+		}
 		release(out)
 		if err == nil {
 			err = ctx.Err()
@@ -90,15 +101,23 @@ func (f *file) readFrom(ctx context.Context, r *pqfile.Reader, t *table, columns
 		if err != nil {
 			return err
 		}
-		first += b.NumRows()
+		first += int64(rows)
 	}
 	if err := batches.Err(); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if first != f.Rows {
-		return fmt.Errorf("the file has %d rows, not %d", first, f.Rows)
+	if place != f.stored() {
+		return fmt.Errorf("the file has %d rows, not %d", place, f.stored())
 	}
 	return nil
+}
+
+// onlyLive returns the given rows of a batch, and releases its arguments.
+func onlyLive(ctx context.Context, batch []arrow.Array, live arrow.Array) ([]arrow.Array, int, error) {
+	defer release(batch)
+	defer live.Release()
+	out, err := take(ctx, batch, live, make([]arrow.Array, len(batch)))
+	return out, live.Len(), err
 }
 
 // The function picked() returns the columns to read, in file order and without duplicates. It returns at least one

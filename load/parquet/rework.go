@@ -16,6 +16,8 @@ func (m *merge) rewriteSegment(ctx context.Context, f *family, g *segmentEdits, 
 	fx := &effects{m: m, f: f}
 	p := &patch{t: f.t, staged: f.staged, edits: g.edits, seen: fx.collect, when: m.when.UnixMicro()}
 	p.by = func(e edit) ref { return f.supplied.rows[e.by].ref }
+	p.needs, p.dead = fx.needs(), f.deadIn(g.edits)
+	p.move = func(rows []arrow.Array, n int) error { return f.moved.add(m.builder, f.t, g.seg.Part, rows, n) }
 	root, err := m.patch(ctx, g.seg.root(), g.seg.Part, p)
 	if err != nil {
 		return nil, err
@@ -33,7 +35,9 @@ func (m *merge) rewriteSegment(ctx context.Context, f *family, g *segmentEdits, 
 				return nil, err
 			}
 		}
-		fresh, err := m.patch(ctx, old, "", &patch{t: b.t, staged: b.staged, edits: edits, adds: adds[b.t.Name], when: m.when.UnixMicro()})
+		c := &patch{t: b.t, staged: b.staged, edits: edits, adds: adds[b.t.Name], needs: []string{}, when: m.when.UnixMicro()}
+		c.move = func(rows []arrow.Array, n int) error { return f.moved.add(m.builder, b.t, g.seg.Part, rows, n) }
+		fresh, err := m.patch(ctx, old, "", c)
 		if err != nil {
 			return nil, err
 		}
@@ -51,8 +55,13 @@ type patch struct {
 	by     func(edit) ref
 	adds   []ref
 	when   int64 // time of the commit, in microseconds
-	// seen is called with the rows that will be edited, before they change.
-	seen func(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error
+	// seen is called with the rows that will be edited, before they change. If the file is not written again, it gets only
+	// the columns in `needs`; nil: all columns.
+	seen  func(ctx context.Context, first int64, columns []arrow.Array, edits []edit) error
+	needs []string
+
+	move func(rows []arrow.Array, n int) error // is called with the new values of rows that move to another file
+	dead int64                                 // how many of the rows that the edits remove have a tombstone or have ended
 }
 
 func (p *patch) idle() bool {
@@ -62,6 +71,9 @@ func (p *patch) idle() bool {
 func (x *builder) patch(ctx context.Context, old *file, part string, p *patch) (*file, error) {
 	if len(p.edits) == 0 && len(p.adds) == 0 {
 		return old, nil
+	}
+	if p.leaves(x, old) {
+		return p.markRows(ctx, old)
 	}
 	var w *writer
 	add := func(columns []arrow.Array, rows int) (err error) {
@@ -93,19 +105,13 @@ func (p *patch) run(ctx context.Context, old *file, add func([]arrow.Array, int)
 	edits := p.edits
 	if old != nil {
 		err := old.read(ctx, p.t, nil, func(first int64, columns []arrow.Array, rows int) error {
-			n := 0
-			for n < len(edits) && int64(edits[n].row) < first+int64(rows) {
-				n++
-			}
-			here := edits[:n]
-			edits = edits[n:]
-			if n == 0 {
+			here := editsBefore(edits, first+int64(rows))
+			edits = edits[len(here):]
+			if len(here) == 0 {
 				return add(columns, rows)
 			}
-			if p.seen != nil {
-				if err := p.seen(ctx, first, columns, here); err != nil {
-					return err
-				}
+			if err := p.visit(ctx, first, columns, here); err != nil {
+				return err
 			}
 			out, rows, err := p.apply(ctx, first, columns, rows, here)
 			if err != nil {
@@ -126,7 +132,7 @@ func (p *patch) run(ctx context.Context, old *file, add func([]arrow.Array, int)
 
 func (p *patch) apply(ctx context.Context, first int64, columns []arrow.Array, rows int, edits []edit) ([]arrow.Array, int, error) {
 	out := make([]arrow.Array, len(columns))
-	moved := slices.ContainsFunc(edits, func(e edit) bool { return e.kind == replace || e.kind == remove })
+	moved := slices.ContainsFunc(edits, func(e edit) bool { return e.kind == replace || e.leaves() })
 	if !moved {
 		for i, c := range columns {
 			c.Retain()
@@ -192,10 +198,10 @@ func (p *patch) order(rows int, first int64, edits []edit) *order {
 			o.rows = append(o.rows, int32(row))
 			continue
 		}
-		switch e := edits[0]; e.kind {
-		case remove:
+		switch e := edits[0]; {
+		case e.leaves():
 			o.removed = append(o.removed, int32(row))
-		case replace:
+		case e.kind == replace:
 			b := p.by(e).batch
 			o.rows = append(o.rows, next[b])
 			next[b]++
@@ -235,7 +241,7 @@ func (p *patch) stamp(columns []arrow.Array, first int64, edits []edit, place fu
 	deleted, ended, synced := map[int]int64{}, map[int]int64{}, map[int]int64{}
 	begin := p.t.column(schemas.ColValidFrom)
 	for _, e := range edits {
-		if e.kind != end && e.kind != markDead {
+		if e.moves || e.kind != end && e.kind != markDead {
 			continue
 		}
 		i := place(int(int64(e.row) - first))

@@ -186,6 +186,8 @@ func (m *merge) list(ctx context.Context, f *family, n int) error {
 }
 
 func (m *merge) markDeleted(ctx context.Context, f *family) error {
+	m.leaveFiles(f)
+	defer f.moved.abandon()
 	edits := f.sorted()
 	results := make([]*segment, len(edits))
 	work, working := errgroup.WithContext(ctx)

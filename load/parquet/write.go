@@ -12,6 +12,8 @@ import (
 const splitRows = 32 << 10
 
 func (m *merge) write(ctx context.Context, f *family) error {
+	m.leaveFiles(f)
+	defer f.moved.abandon()
 	plots := m.planSegments(f)
 	if len(plots) == 0 && len(f.edits) == 0 {
 		return nil
@@ -189,6 +191,9 @@ func (m *merge) addResults(ctx context.Context, f *family, plots []*segmentPlan,
 			return err
 		}
 	}
+	if err := m.addMoved(ctx, f); err != nil {
+		return err
+	}
 	for _, p := range plots {
 		m.next.Segments = append(m.next.Segments, p.seg)
 		words := make([]uint64, 0, wordsRow*len(p.rows))
@@ -221,10 +226,10 @@ func (m *merge) exchange(ctx context.Context, t *table, g *segmentEdits, s *segm
 	}
 	removed := map[uint32]bool{}
 	for _, e := range g.edits {
-		switch e.kind {
-		case replace:
+		switch {
+		case e.kind == replace:
 			carried.set(e.row)
-		case remove:
+		case e.leaves():
 			removed[e.row] = true
 		}
 	}
@@ -233,5 +238,10 @@ func (m *merge) exchange(ctx context.Context, t *table, g *segmentEdits, s *segm
 	}
 	m.next.Counter++
 	s.ID = m.next.Counter // the indexes of its rows have changed
+	if s.root().Name == g.seg.root().Name {
+		if err := m.folder.keys.without(g.seg.root(), s.root(), removed); err != nil {
+			return err
+		}
+	}
 	return m.seen.remove(ctx, t, g.seg, s, removed)
 }
