@@ -134,6 +134,7 @@ catalogs: ## fetch Spark and a REST catalog once; test that Spark can maintain I
 	@sh .ci/servers $(SERVERS) catalogs
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestSpark|TestREST)' -count=1 -timeout 60m ./load/iceberg
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestConformance|TestShared.*)$$/^rest' -short -count=1 -timeout 60m ./load/iceberg
+	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^TestVended' -short -count=1 -timeout 60m ./load/iceberg
 
 .PHONY: readers
 readers: ## fetch PyIceberg, Polars, Daft, DuckDB, Spark and Trino once; each must read the rows of Iceberg tables as they were written

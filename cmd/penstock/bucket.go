@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -36,12 +35,7 @@ func bucketOptions(o *parquet.Options, d config.Destination, readers map[string]
 	switch scheme, _, _ := strings.Cut(o.Bucket, ":"); scheme {
 	case "s3": // the S3 library reads all further settings from the environment
 		readers["region"] = textOption(&o.Store.Region)
-		readers["path_style"] = func(v string) (err error) {
-			if o.Store.Path, err = strconv.ParseBool(v); err != nil {
-				return errors.New("want true or false")
-			}
-			return nil
-		}
+		readers["path_style"] = boolOption(&o.Store.Path)
 	case "gs":
 		if path := os.Getenv("GOOGLE_APPLICATION_CREDENTIALS"); o.Store.SecretKey == "" && path != "" {
 			o.Store.SecretKey, err = open.ReadSecret(path)

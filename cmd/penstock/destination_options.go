@@ -25,6 +25,15 @@ func textOption(to *string) func(string) error {
 	return func(v string) error { *to = v; return nil }
 }
 
+func boolOption(to *bool) func(string) error {
+	return func(v string) (err error) {
+		if *to, err = strconv.ParseBool(v); err != nil {
+			return errors.New("want true or false")
+		}
+		return nil
+	}
+}
+
 func countOption(to *int) func(string) error {
 	return func(v string) (err error) {
 		if *to, err = strconv.Atoi(v); err != nil || *to < 1 {

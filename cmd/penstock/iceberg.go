@@ -54,6 +54,7 @@ func openIceberg(ctx context.Context, opener *open.Opener, d config.Destination)
 	for name, to := range o.Settings() {
 		readers[name] = textOption(to)
 	}
+	readers["vended_credentials"] = boolOption(&o.Vended)
 	lakeOptions(&o.Options, readers)
 	if inBucket(path) {
 		if !strings.HasPrefix(path, "s3://") {

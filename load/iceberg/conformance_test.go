@@ -64,7 +64,7 @@ func anyLocation(at string) string {
 func read(t testing.TB, o Options, name string) (rows []loadtest.Row) {
 	t.Helper()
 	for _, at := range located(t, o, name) {
-		tbl, err := table.NewFromLocation(t.Context(), table.Identifier{name}, at, filesOf(o), nil)
+		tbl, err := table.NewFromLocation(t.Context(), table.Identifier{name}, at, filesOf(t, o), nil)
 		require.NoError(t, err)
 		all, err := tbl.Scan().ToArrowTable(t.Context())
 		require.NoError(t, err, name)
@@ -131,10 +131,13 @@ func withDeletes(at place) place {
 
 func conformance(t *testing.T, at place) {
 	d := driver(at)
+	d.Skip = skipInShort
+	loadtest.Run(t, d)
+}
+
+// skipInShort reports whether a test takes too long for the short form.
+func skipInShort(name string) bool {
 	slow := []string{"columns widen", "columns widen twice", "hostile tables", "hostile columns", "modes", "modes without a key", "modes at random", "modes, applied in parts", "modes change",
 		"lists paged by key", "concurrent commits of one stream", "failure at every step", "cancelled at every step", "a removal of old rows fails at every step", "rows delivered again", "log of rows", "accept", "shared by sources", "sources side by side"}
-	d.Skip = func(name string) bool {
-		return testing.Short() && slices.Contains(slow, name)
-	}
-	loadtest.Run(t, d)
+	return testing.Short() && slices.Contains(slow, name)
 }

@@ -56,6 +56,13 @@
 // attempt repeats the commit. The catalog can execute only one of the two requests, because after one of them, the
 // requirements of the other are no longer true.
 //
+// # Keys from the catalog
+//
+// A REST catalog may give out temporary keys for the bucket, which are valid for the folder of one table. So every
+// object is in the folder of a table. The stream's manifests are in the folder of the head table. Before a table exists,
+// penstock stages its creation to get keys for its first data files. This does not hold for tables that several sources
+// share, because their data files are in the folders of the sources.
+//
 // # Tables in the catalog
 //
 // Tables have the same names as in other destinations. Penstock's internal tables are in a namespace of their own, which
@@ -132,6 +139,7 @@ type Options struct {
 	Credential string // instead of Token, for OAuth2: ID:SECRET of a client
 	TokenURL   string // where to get a token for Credential; "": v1/oauth/tokens of the catalog
 	Scope      string // scope of the token; "": catalog
+	Vended     bool   // the catalog gives out the keys for the bucket (vended credentials)
 }
 
 // Settings returns the options that are texts. The keys are the names of the destination's settings.

@@ -5,12 +5,8 @@ package iceberg
 import (
 	"bytes"
 	"context"
-	"encoding/xml"
 	"fmt"
-	"io"
 	"io/fs"
-	"net/http"
-	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +14,8 @@ import (
 
 	iceio "github.com/apache/iceberg-go/io"
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load/parquet/objects"
 )
 
 type place func(testing.TB) Options
@@ -32,41 +30,32 @@ func everywhere(t *testing.T, f func(*testing.T, place)) {
 		})
 	})
 	t.Run("rest", func(t *testing.T) { f(t, inREST(t, startReference(t))) })
+	t.Run("rest, bucket", func(t *testing.T) {
+		store := bucket(t).Store.Endpoint
+		f(t, inRESTBucket(t, startReferenceIn(t, store), store))
+	})
 	t.Run("rest, one table at a time", func(t *testing.T) {
 		f(t, inREST(t, forward(t, startReference(t), &faults{tableByTable: true})))
 	})
 }
 
-func filesOf(o Options) func(context.Context) (iceio.IO, error) {
+func filesOf(t testing.TB, o Options) func(context.Context) (iceio.IO, error) {
 	if o.Bucket == "" {
 		return iceio.LoadFSFunc(nil, "file:///")
 	}
-	return func(context.Context) (iceio.IO, error) { return storeIO(o.Store.Endpoint), nil }
+	store, _ := storeOf(t, o)
+	return func(context.Context) (iceio.IO, error) { return storeIO{store}, nil }
 }
 
-type storeIO string
+type storeIO struct{ objects.Bucket }
 
 func (s storeIO) Open(name string) (iceio.File, error) {
-	text, err := s.get("/" + strings.TrimPrefix(name, "s3://"))
+	_, key, _ := strings.Cut(strings.TrimPrefix(name, "s3://"), "/")
+	text, _, err := s.Get(context.Background(), key, 0, 0)
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
 	}
 	return storeFile{bytes.NewReader(text), name}, nil
-}
-
-func (s storeIO) get(what string) ([]byte, error) {
-	resp, err := http.Get(string(s) + what)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	switch resp.StatusCode {
-	case http.StatusOK:
-		return io.ReadAll(resp.Body)
-	case http.StatusNotFound:
-		return nil, fs.ErrNotExist
-	}
-	return nil, fmt.Errorf("%s", resp.Status)
 }
 
 func (s storeIO) Remove(name string) error {
@@ -93,17 +82,14 @@ func stored(t testing.TB, o Options, folder, word string) (out []string) {
 		require.NoError(t, err)
 		return out
 	}
-	text, err := storeIO(o.Store.Endpoint).get("/lake?" + url.Values{"list-type": {"2"}, "prefix": {"warehouse/" + folder + "/"}}.Encode())
-	require.NoError(t, err)
-	var list struct {
-		Contents []struct{ Key string }
-	}
-	require.NoError(t, xml.Unmarshal(text, &list))
-	require.NotEmpty(t, list.Contents, folder)
-	for _, c := range list.Contents {
-		if strings.Contains(c.Key, word) {
-			out = append(out, c.Key)
+	store, prefix := storeOf(t, o)
+	files := 0
+	require.NoError(t, store.List(t.Context(), prefix+folder+"/", 0, func(key string, _ int64) bool {
+		if files++; strings.Contains(key, word) {
+			out = append(out, key)
 		}
-	}
+		return true
+	}))
+	require.NotZero(t, files, folder)
 	return out
 }

@@ -32,10 +32,20 @@ func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 	if isREST(o.Catalog) && o.Keep == 1 {
 		o.Keep = 2 // if a commit is interrupted, the next commit starts from the last complete commit, so the files of that commit are kept
 	}
+	var keys *vendor
+	if o.Vended {
+		if keys, err = newVendor(o); err != nil {
+			return nil, fmt.Errorf("open warehouse: %w", err)
+		}
+		o.Store.Vendor = keys
+	}
 	o.Options.Catalog = func(ctx context.Context, lake parquet.Files) (parquet.Catalog, error) {
 		b, err := openBackend(ctx, o, files{lake})
 		if err != nil {
 			return nil, err
+		}
+		if keys != nil {
+			keys.catalog = b.(*restCatalog)
 		}
 		return &catalog{files: files{lake}, backend: b, step: o.Step, seen: map[string]known{}, streams: map[string]string{}, claims: map[string]time.Time{}, commitLocks: map[string]chan struct{}{}}, nil
 	}

@@ -21,6 +21,7 @@ import (
 
 var (
 	killedIn = flag.String("killed-in", "", "run as the process that is killed; the value is its warehouse: a folder, or the address of a store")
+	killedAs = flag.String("killed-bucket", "", "with -killed-in: the bucket in the store, with its prefix")
 	killedOf = flag.String("killed-of", "", "with -killed-in: NAMESPACE@CATALOG; empty: the catalog in the folder")
 	killedAt = flag.String("killed-at", "", "with -killed-in: the step at which the process is killed; list: print the steps")
 	killedBy = flag.Int("killed-batch", 0, "with -killed-in: the number of the batch that the process commits for the source berlin")
@@ -33,6 +34,7 @@ func TestKilledChild(t *testing.T) {
 	o := Options{Options: parquet.Options{Path: *killedIn, TempDir: t.TempDir()}}
 	if strings.HasPrefix(*killedIn, "http") {
 		o.Options = bucketAt(t, *killedIn)
+		o.Bucket = *killedAs
 	}
 	o.Deletes = parquet.DeleteRule{MinSize: 1, MaxShare: 1}
 	if *killedOf != "" {
@@ -55,7 +57,7 @@ func child(t *testing.T, o Options, step string, batch int) (killed bool, steps 
 	t.Helper()
 	in := []string{"-killed-in", o.Path}
 	if o.Bucket != "" {
-		in[1] = o.Store.Endpoint
+		in = []string{"-killed-in", o.Store.Endpoint, "-killed-bucket", o.Bucket}
 	}
 	if o.Catalog != "" {
 		in = append(in, "-killed-of", o.Namespace+"@"+o.Catalog)

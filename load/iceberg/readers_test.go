@@ -105,7 +105,7 @@ func metadata(t testing.TB, o Options, name string) *table.Table {
 	t.Helper()
 	at := located(t, o, name)
 	require.Len(t, at, 1, name)
-	tbl, err := table.NewFromLocation(t.Context(), table.Identifier{name}, at[0], filesOf(o), nil)
+	tbl, err := table.NewFromLocation(t.Context(), table.Identifier{name}, at[0], filesOf(t, o), nil)
 	require.NoError(t, err)
 	return tbl
 }

@@ -99,7 +99,7 @@ func (r *restCatalog) root(parts ...string) []string {
 func (r *restCatalog) createNamespaces(ctx context.Context) error {
 	for _, name := range []string{r.namespaces.tables, r.namespaces.internal} {
 		err := r.client.get(ctx, nil, r.under(name)...)
-		if answered, ok := errors.AsType[*statusError](err); !ok || answered.status != http.StatusNotFound {
+		if !isStatus(err, http.StatusNotFound) {
 			if err != nil {
 				return err
 			}
@@ -123,7 +123,7 @@ func (r *restCatalog) createNamespace(ctx context.Context, name string) error {
 		}
 	}
 	err := r.client.do(ctx, http.MethodPost, map[string]any{"namespace": []string{name}}, nil, r.root("namespaces")...)
-	if answered, ok := errors.AsType[*statusError](err); ok && answered.status == http.StatusConflict {
+	if isStatus(err, http.StatusConflict) {
 		return nil // another process has created it
 	}
 	return err
@@ -180,7 +180,7 @@ func (r *restCatalog) load(ctx context.Context, name string) (known, error) {
 		Metadata json.RawMessage
 	}
 	err := r.client.get(ctx, &answer, r.table(name)...)
-	if answered, ok := errors.AsType[*statusError](err); ok && answered.status == http.StatusNotFound {
+	if isStatus(err, http.StatusNotFound) {
 		return known{}, nil
 	}
 	if err != nil {
@@ -332,7 +332,7 @@ func (r *restCatalog) commit(ctx context.Context, all []change) error {
 	}
 	for _, name := range dropped { // if the process ends here, the table stays in the catalog, but no commit refers to it
 		err := r.client.do(ctx, http.MethodDelete, nil, nil, r.table(name, "?purgeRequested=false")...)
-		if answered, ok := errors.AsType[*statusError](err); err != nil && (!ok || answered.status != http.StatusNotFound) {
+		if err != nil && !isStatus(err, http.StatusNotFound) {
 			return fmt.Errorf("drop table %s: %w", name, err)
 		}
 	}

@@ -29,6 +29,15 @@ type restClient struct {
 	prefix  []string // the parts with which most URL paths begin; the catalog states them in its configuration
 	secrets []string // removed from all messages. Invariant 5
 	tokens  *tokens  // nil: no credentials
+	vended  bool     // ask for keys of the bucket in each answer
+}
+
+// delegated returns a client that asks the catalog for keys of the bucket. Only requests for keys use it, because the
+// catalog makes new keys for each of them.
+func (c *restClient) delegated() *restClient {
+	out := *c
+	out.vended = true
+	return &out
 }
 
 const (
@@ -50,6 +59,11 @@ type statusError struct {
 // Error has the status and the message of the catalog, without secrets.
 func (e *statusError) Error() string {
 	return fmt.Sprintf("the catalog answered %d %s: %s", e.status, cmp.Or(e.kind, http.StatusText(e.status)), e.message)
+}
+
+func isStatus(err error, status int) bool {
+	answered, ok := errors.AsType[*statusError](err)
+	return ok && answered.status == status
 }
 
 func isREST(catalog string) bool {
@@ -104,8 +118,13 @@ func loopback(host string) bool {
 
 // get reads the answer to a request that changes nothing. It repeats the request if the catalog does not answer.
 func (c *restClient) get(ctx context.Context, out any, path ...string) error {
+	return c.repeat(ctx, http.MethodGet, nil, out, path...)
+}
+
+// repeat sends a request that changes nothing, and repeats it if the catalog does not answer.
+func (c *restClient) repeat(ctx context.Context, method string, in, out any, path ...string) error {
 	for tries := restRetry.Begin(); ; {
-		err := c.do(ctx, http.MethodGet, nil, out, path...)
+		err := c.do(ctx, method, in, out, path...)
 		if err == nil || !lost(err) || !tries.Again(ctx) {
 			return err
 		}
@@ -166,6 +185,9 @@ func (c *restClient) send(ctx context.Context, method string, body []byte, path 
 		return 0, nil, err
 	}
 	req.Header.Set("Accept", "application/json")
+	if c.vended {
+		req.Header.Set("X-Iceberg-Access-Delegation", "vended-credentials")
+	}
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -26,17 +26,14 @@ import (
 )
 
 // startReference starts the reference implementation of the Iceberg project: see .ci/servers.
-func startReference(t testing.TB) string {
+func startReference(t testing.TB, settings ...string) string {
 	t.Helper()
-	dir := os.Getenv("PENSTOCK_TEST_SERVERS")
-	jars := filepath.Join(dir, "catalog")
-	if _, err := os.Stat(jars); dir == "" || err != nil {
-		t.Skip("no REST catalog: run make catalogs")
-	}
-	port, own := freePort(t), t.TempDir()
+	jars, port, own := server(t, "catalog"), freePort(t), t.TempDir()
 	cmd := exec.Command("java", "-Xmx512m", "-cp", jars+"/*", "org.apache.iceberg.rest.RESTCatalogServer")
-	cmd.Env = append(os.Environ(), "CATALOG_REST_PORT="+port, "CATALOG_URI=jdbc:sqlite:"+own+"/catalog.db", "CATALOG_WAREHOUSE=file://"+own)
-	return serve(t, cmd, "http://127.0.0.1:"+port)
+	cmd.Env = append(append(os.Environ(), "CATALOG_REST_PORT="+port, "CATALOG_URI=jdbc:sqlite:"+own+"/catalog.db", "CATALOG_WAREHOUSE=file://"+own), settings...)
+	base := "http://127.0.0.1:" + port
+	startServer(t, cmd, func() bool { return responds(base + "/v1/config") })
+	return base
 }
 
 func freePort(t testing.TB) string {
@@ -45,17 +42,6 @@ func freePort(t testing.TB) string {
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	require.NoError(t, l.Close())
 	return port
-}
-
-func serve(t testing.TB, cmd *exec.Cmd, base string) string {
-	startServer(t, cmd, func() bool {
-		resp, err := http.Get(base + "/v1/config")
-		if err == nil {
-			resp.Body.Close()
-		}
-		return err == nil && resp.StatusCode == http.StatusOK
-	})
-	return base
 }
 
 // startServer starts a server and waits until it is ready. The server ends with the test.
@@ -72,17 +58,7 @@ func startServer(t testing.TB, cmd *exec.Cmd, ready func() bool) {
 			t.Log(string(text[max(0, len(text)-20000):]))
 		}
 	})
-	require.Eventually(t, ready, 2*time.Minute, 200*time.Millisecond)
-}
-
-var restNumber atomic.Int64
-
-func inREST(_ testing.TB, catalog string) place {
-	return func(t testing.TB) Options {
-		o := warehouse(t)
-		o.Catalog, o.Namespace = catalog, fmt.Sprint("lake", restNumber.Add(1))
-		return o
-	}
+	require.Eventually(t, ready, 5*time.Minute, 200*time.Millisecond)
 }
 
 // faults describes how a proxy changes the answers of a catalog.

@@ -35,6 +35,7 @@ type bucket struct {
 	url     string // for messages, without the prefix: s3://name
 	prefix  string // empty, or ends with a slash
 	scratch string // folder for files before they are uploaded; "": the system's folder for temporary files
+	vended  bool   // the keys are for one table at a time: see [objects.Vendor]
 	step    func(name string) error
 	log     *slog.Logger
 
@@ -52,7 +53,7 @@ func newBucket(o Options, step func(string) error) (*bucket, error) {
 	if prefix != "" {
 		prefix += "/"
 	}
-	return &bucket{o: store, url: place.Scheme + "://" + place.Host, prefix: prefix, scratch: o.TempDir, step: step, log: o.Log}, nil
+	return &bucket{o: store, url: place.Scheme + "://" + place.Host, prefix: prefix, scratch: o.TempDir, vended: o.Store.Vendor != nil, step: step, log: o.Log}, nil
 }
 
 // pattern returns "", because a file pattern would also match outdated files.

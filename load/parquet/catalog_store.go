@@ -208,6 +208,18 @@ func (s *tableStore) folder(t *table) string {
 
 const sharedFolder = "_tables"
 
+// manifestFolder returns the folder of the manifests. If the stream has one source, it is in the folder of the head
+// table, so that the keys for this table are enough to read and write it. Engines that remove orphan files of a table
+// ignore folders whose names begin with an underscore.
+func (s *tableStore) manifestFolder() string {
+	if s.source != "" {
+		return path.Join(strings.TrimPrefix(s.key, s.bucket.prefix), manifestsFolder)
+	}
+	return path.Join(s.stream, load.State.Name, manifestsFolder)
+}
+
+const manifestsFolder = "_manifests"
+
 // dataFiles returns the data files and the delete files of a table, by their names.
 func (m *manifest) dataFiles(prefix string, t *table) (data, deletes map[string]DataFile) {
 	data, deletes = map[string]DataFile{}, map[string]DataFile{}

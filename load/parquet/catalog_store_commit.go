@@ -145,7 +145,7 @@ func (d *tableGeneration) discard() error {
 func (d *tableGeneration) storeManifest(ctx context.Context, m *manifest) error {
 	m.Line = append(slices.Clone(d.parentLine), randomName())
 	m.Line = m.Line[max(0, len(m.Line)-lineage):]
-	m.name = strings.TrimPrefix(d.store.key, d.store.bucket.prefix) + "/_manifests/" + strings.TrimSuffix(fileName(m.Sequence), suffix) + ".json"
+	m.name = d.tables.manifestFolder() + "/" + strings.TrimSuffix(fileName(m.Sequence), suffix) + ".json"
 	if m.Format = 1; m.deletes() {
 		m.Format = formatVersion
 	}

@@ -12,8 +12,7 @@ import (
 // tidy removes a file under two conditions: the number in its name is not above the number of the oldest kept commit,
 // and neither this commit nor the catalog names the file. See [bucketStore.tidy].
 func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
-	found := map[string]int64{}
-	err := s.bucket.o.List(ctx, s.key+"/", 0, func(key string, size int64) bool { found[key] = size; return true })
+	found, err := s.list(ctx, m)
 	if err != nil {
 		return err
 	}
@@ -35,6 +34,28 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 		s.bucket.log.Warn("cannot remove outdated files", "folder", s.where(), "error", err)
 	}
 	return nil
+}
+
+// list returns the files of the stream with their sizes. If the keys are for one table at a time, it returns only the
+// files of the present tables. The files of dropped tables are then never removed.
+func (s *tableStore) list(ctx context.Context, m *manifest) (map[string]int64, error) {
+	found := map[string]int64{}
+	folders := []string{s.key + "/"}
+	if s.bucket.vended {
+		folders = nil
+		if m != nil {
+			for _, t := range m.Tables {
+				folders = append(folders, s.key+"/"+t.Folder+"/")
+			}
+		}
+	}
+	for _, folder := range folders {
+		err := s.bucket.o.List(ctx, folder, 0, func(key string, size int64) bool { found[key] = size; return true })
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // tidyTables removes outdated files that the catalog has written for shared tables. The commits of all sources are

@@ -28,6 +28,10 @@ type Options struct {
 	// AWS tools.
 	AccessKey, SecretKey string
 
+	// Vendor gives out keys for S3, instead of AccessKey and SecretKey. These keys are sent to Endpoint, or to AWS if
+	// Endpoint is "". Invariant 10
+	Vendor Vendor
+
 	Transport http.RoundTripper // nil: a default transport
 }
 
@@ -58,6 +62,10 @@ func Open(of string, o Options) (store Bucket, place *url.URL, err error) {
 	}
 	switch place.Scheme {
 	case "s3":
+		if o.Vendor != nil {
+			store, err = newVendedS3(place.Host, o)
+			break
+		}
 		store, err = newS3(place.Host, o)
 	case "gs":
 		store, err = newGoogle(place.Host, o)

@@ -27,6 +27,16 @@ type S3 struct {
 }
 
 func newS3(bucket string, o Options) (*S3, error) {
+	keys := credentials.NewStaticV4(o.AccessKey, o.SecretKey, "")
+	if o.AccessKey == "" {
+		keys = credentials.NewChainCredentials([]credentials.Provider{
+			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
+		})
+	}
+	return openS3(bucket, o, keys)
+}
+
+func openS3(bucket string, o Options, keys *credentials.Credentials) (*S3, error) {
 	endpoint, secure := strings.TrimPrefix(o.Endpoint, "https://"), true
 	if rest, ok := strings.CutPrefix(endpoint, "http://"); ok {
 		endpoint, secure = rest, false
@@ -34,18 +44,12 @@ func newS3(bucket string, o Options) (*S3, error) {
 	if endpoint = strings.TrimSuffix(endpoint, "/"); endpoint == "" {
 		endpoint = "s3.amazonaws.com"
 	}
-	creds := credentials.NewStaticV4(o.AccessKey, o.SecretKey, "")
-	if o.AccessKey == "" {
-		creds = credentials.NewChainCredentials([]credentials.Provider{
-			&credentials.EnvAWS{}, &credentials.FileAWSCredentials{}, &credentials.IAM{},
-		})
-	}
 	lookup := minio.BucketLookupAuto
 	if o.Path {
 		lookup = minio.BucketLookupPath
 	}
 	c, err := minio.NewCore(endpoint, &minio.Options{
-		Creds: creds, Secure: secure, Region: o.Region, BucketLookup: lookup, Transport: o.Transport, MaxRetries: storeRetry.Attempts - 1,
+		Creds: keys, Secure: secure, Region: o.Region, BucketLookup: lookup, Transport: o.Transport, MaxRetries: storeRetry.Attempts - 1,
 	})
 	if err != nil {
 		return nil, err
