@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,11 +39,17 @@ last pass, the verdict and its reasons, and any problem. With -v it prints all c
 func printStatus(ctx context.Context, a *app, to open.Selection) error {
 	var all runlist.Table
 	now := time.Now
+	var running []string
 	err := a.open.ReadAll(ctx, to, func(d *open.Reader) error {
 		now = a.open.State(d.Conf).Now
 		out, err := history.StreamStatuses(ctx, d)
-		if err == nil {
-			all.Add(d, out)
+		if err != nil {
+			return err
+		}
+		all.Add(d, out)
+		runs, err := history.RunsUnderWay(ctx, d)
+		for _, r := range runs {
+			running = append(running, render.UnderWay(r.Run, r.Pipeline, now().Sub(r.Began)))
 		}
 		return err
 	})
@@ -53,6 +60,7 @@ func printStatus(ctx context.Context, a *app, to open.Selection) error {
 	if a.verbose || a.json {
 		return errors.Join(out.Print(a.out, a.form()), err)
 	}
-	render.Status(a.out, out, now())
+	slices.Sort(running)
+	render.Status(a.out, out, now(), slices.Compact(running))
 	return err // the part that could be read was printed
 }

@@ -13,8 +13,8 @@ import (
 )
 
 // Status prints all streams as a table that is narrow enough for a terminal. Below the table, it prints
-// the full text about streams that need attention.
-func Status(w io.Writer, t Answer, now time.Time) {
+// the full text about streams that need attention, and the given lines about runs in progress.
+func Status(w io.Writer, t Answer, now time.Time, running []string) {
 	at := func(name string) int {
 		return slices.IndexFunc(t.Columns, func(f arrow.Field) bool { return f.Name == name })
 	}
@@ -49,12 +49,19 @@ func Status(w io.Writer, t Answer, now time.Time) {
 		g.Add(name(r), state, text(r, "verdict"), r[at("fetched")], r[at("deleted")], ageOf(r[at("updated_at")], now), why)
 	}
 	g.Render(w)
+	open = append(open, running...)
 	if len(open) > 0 {
 		fmt.Fprintln(w)
 	}
 	for _, o := range open {
 		fmt.Fprintln(w, o)
 	}
+}
+
+// UnderWay says that a run has begun and not ended. The table of Status shows the outcomes of the runs before it.
+func UnderWay(run, name string, since time.Duration) string {
+	return fmt.Sprintf("%-11s %s: run %s began %s ago and has not ended; until it has read a stream, the table shows how earlier runs ended",
+		pipeline.StatusRunning, name, run, spanOf(since))
 }
 
 // ageOf formats the time that has passed since at, in its largest unit, as in "5m". It returns "" if the value of at
@@ -64,7 +71,11 @@ func ageOf(at any, now time.Time) string {
 	if !ok {
 		return ""
 	}
-	switch d := max(0, now.Sub(t)); {
+	return spanOf(now.Sub(t))
+}
+
+func spanOf(d time.Duration) string {
+	switch d = max(0, d); {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", int(d.Seconds()))
 	case d < time.Hour:

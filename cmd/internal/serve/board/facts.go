@@ -37,6 +37,7 @@ type History interface {
 	Runs(context.Context, Query) (List[Run], error)
 	Run(ctx context.Context, id, source string) (RunDetail, error) // source "" means all sources; the error is ErrUnknown if there is no such run
 	Rejects(context.Context, Query) (List[Reject], error)
+	RejectGroups(context.Context, Query) (List[Group], error) // the largest first
 	Schema(context.Context, Query) (List[Change], error)
 	Audit(context.Context, Query) (List[Audit], error)
 }
@@ -221,9 +222,11 @@ type Run struct {
 // RunDetail is a run with its passes, rejects, changes and log.
 type RunDetail struct {
 	Run
+	Zone    string   `json:"zone,omitempty" jsonschema:"description=Time zone of the pipeline's schedule."`
 	Passes  []Pass   `json:"passes" jsonschema:"description=If there are very many\\, only the most severe."`
 	Total   int      `json:"passes_total" jsonschema:"description=Number of passes."`
 	Rejects []Reject `json:"rejects" jsonschema:"description=The first rejects."`
+	Groups  []Group  `json:"reject_groups" jsonschema:"description=All rejects\\, counted by stream\\, pointer and reason."`
 	Changes []Change `json:"changes" jsonschema:"description=Changes of tables."`
 	Checks  []Check  `json:"checks" jsonschema:"description=Results of the checks of the data."`
 	Log     []Line   `json:"log"`
@@ -239,6 +242,7 @@ type Pass struct {
 	Verdict     pipeline.Verdict `json:"verdict,omitempty"`
 	Why         string           `json:"why,omitempty"`
 	Error       string           `json:"error,omitempty"`
+	Hint        string           `json:"hint,omitempty" jsonschema:"description=What to do about the error\\, as the command line prints it."`
 	Counts      pipeline.Counts  `json:"counts"`
 	Pages       int              `json:"pages"`
 	Requests    int              `json:"requests"`
@@ -272,6 +276,19 @@ type Reject struct {
 	Reason      string    `json:"reason"`
 	Record      bool      `json:"record" jsonschema:"description=The whole record was rejected\\, not only the value."`
 	Resolved    time.Time `json:"resolved_at,omitzero"`
+}
+
+// Group counts rejects that have the same stream, pointer and reason.
+type Group struct {
+	Pipeline    string `json:"pipeline"`
+	Source      string `json:"source,omitempty" jsonschema:"description=Absent if the pipeline reads only one source."`
+	Stream      string `json:"stream"`
+	Destination string `json:"destination"`
+	Pointer     string `json:"pointer" jsonschema:"description=JSON pointer into the record; empty for the whole record."`
+	Wanted      string `json:"wanted,omitempty" jsonschema:"description=The type that the column requires."`
+	Reason      string `json:"reason"`
+	Count       int    `json:"count"`
+	Example     string `json:"example,omitempty" jsonschema:"description=The value of the newest reject; only the beginning\\, if it is long."`
 }
 
 // Change is a change that was made to a table.

@@ -178,7 +178,7 @@ func TestSourcesApart(t *testing.T) {
 		v.clicks(t, `#list a[href="/pipelines/all/streams/crm.leads?source=zeta"]`, "#in")
 		require.Equal(t, 1, eval[int](t, v, `document.querySelectorAll("#in > section").length`))
 		v.sees(t, `document.querySelector("#in")?.textContent.includes("401 of zeta") && document.querySelector("#rejects tbody")?.textContent.includes("zeta") && !document.querySelector("#main").textContent.includes("acme")`)
-		v.clicks(t, `#in dl a.mono`, "#timeline")
+		v.clicks(t, `#in p a.mono`, "#timeline")
 		v.sees(t, `location.search === "?source=zeta" && document.querySelectorAll("#timeline tbody tr th").length === 1`)
 		require.Empty(t, eval[[]string](t, v, flaws), l.name)
 		v.run(t, chromedp.Navigate(s.URL+"/runs"), chromedp.WaitReady(chromedp.CSS("#list tbody tr")))

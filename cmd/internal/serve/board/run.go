@@ -1,8 +1,10 @@
 package board
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -10,7 +12,8 @@ import (
 
 // The method whole() replaces nil slices by empty ones, so that JSON has [] and not null.
 func (d RunDetail) whole() RunDetail {
-	d.Destinations, d.Passes, d.Rejects, d.Changes, d.Checks, d.Log = list(d.Destinations), list(d.Passes), list(d.Rejects), list(d.Changes), list(d.Checks), list(d.Log)
+	d.Destinations, d.Passes, d.Rejects, d.Groups = list(d.Destinations), list(d.Passes), list(d.Rejects), list(d.Groups)
+	d.Changes, d.Checks, d.Log = list(d.Changes), list(d.Checks), list(d.Log)
 	return d
 }
 
@@ -39,6 +42,22 @@ func (b *Board) runPage(r *http.Request) (any, error) {
 	}
 	v.Timeline = timelineOf(d, v.Live, b.Clock())
 	return v, nil
+}
+
+// Problems returns the passes that failed or need attention, the gravest first.
+func (d RunDetail) Problems() []Pass {
+	all := slices.DeleteFunc(slices.Clone(d.Passes), func(p Pass) bool { return p.severity() != ToneFailing && p.severity() != ToneAttention })
+	slices.SortStableFunc(all, func(a, b Pass) int {
+		return cmp.Or(Graver(b.severity(), a.severity()), strings.Compare(a.Stream, b.Stream), strings.Compare(a.Source, b.Source))
+	})
+	return all
+}
+
+func (p Pass) severity() Tone {
+	if t := p.Tone(); t != ToneOK || p.Verdict != pipeline.Contradicted {
+		return t
+	}
+	return ToneAttention
 }
 
 // Tone returns the severity of the run's outcome.
@@ -87,6 +106,14 @@ func (s Stream) Tone() Tone {
 
 // OK reports whether the check has passed.
 func (c Check) OK() bool { return c.Result == "ok" }
+
+// Certificate returns the last pass that read the stream completely. It returns a zero value if there is none.
+func (s Stream) Certificate() (last PassSummary) {
+	if n := len(s.Recent); n > 0 {
+		last = s.Recent[n-1]
+	}
+	return last
+}
 
 // Tone returns the severity of a slot's outcome.
 func (s Slot) Tone() Tone {

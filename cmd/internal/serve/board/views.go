@@ -27,7 +27,7 @@ func views() []view {
 		{"/sources", "sources", "Sources", "/sources", true, (*Board).sourcesPage},
 		{"/runs", "runs", "Runs", "/runs", true, listPage(func(b *Board) asking[Run] { return b.Facts.Runs })},
 		{"/runs/{run}", "run", "Run", "/runs", true, (*Board).runPage},
-		{"/rejects", "rejects", "Rejects", "/rejects", false, listPage(func(b *Board) asking[Reject] { return b.Facts.Rejects })},
+		{"/rejects", "rejects", "Rejects", "/rejects", false, (*Board).rejectsPage},
 		{"/schema", "schema", "Schema", "/schema", false, listPage(func(b *Board) asking[Change] { return b.Facts.Schema })},
 		{"/audit", "audit", "Audit", "/audit", false, listPage(func(b *Board) asking[Audit] { return b.Facts.Audit })},
 		{"/webhooks", "webhooks", "Webhooks", "/webhooks", true, func(b *Board, r *http.Request) (any, error) { return b.webhooks(r.Context()) }},
@@ -174,6 +174,27 @@ func viewOf[T any](r *http.Request, q Query, l List[T]) listView[T] {
 		v.Before = beside(r, max(0, q.Offset-q.Limit), max(1, l.Total))
 	}
 	return v
+}
+
+type rejectsView struct {
+	listView[Reject]
+	Groups      []Group // only on the first page of the list
+	GroupsTotal int
+}
+
+const shownGroups = 50
+
+func (b *Board) rejectsPage(r *http.Request) (any, error) {
+	q := queryOf(r)
+	l, err := b.Facts.Rejects(r.Context(), q)
+	v := rejectsView{listView: viewOf(r, q, l)}
+	if err != nil || q.Offset > 0 {
+		return v, err
+	}
+	q.Limit = shownGroups
+	groups, err := b.Facts.RejectGroups(r.Context(), q)
+	v.Groups, v.GroupsTotal = groups.Items, groups.Total
+	return v, err
 }
 
 type streamsView struct {

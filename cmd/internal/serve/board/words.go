@@ -110,18 +110,35 @@ func perSecond(f float64) string {
 
 func percent(f float64) string { return strconv.FormatFloat(math.Floor(f*100), 'f', 0, 64) + " %" }
 
-func stamp(t time.Time) string {
+func stamp(t time.Time) string { return stampIn(t, "UTC") }
+
+// in returns the time in the zone, or in UTC if the zone is "" or unknown.
+func in(t time.Time, zone string) time.Time {
+	if at, err := time.LoadLocation(zone); err == nil {
+		return t.In(at)
+	}
+	return t.UTC()
+}
+
+func zoned(t time.Time, zone string) string { return in(t, zone).Format("Mon 2 Jan 15:04 MST") }
+
+func stampIn(t time.Time, zone string) string {
 	if t.IsZero() {
 		return "–"
 	}
-	return t.UTC().Format("2 Jan 2006 15:04:05") + " UTC"
+	return in(t, zone).Format("2 Jan 2006 15:04:05 MST")
 }
 
-func zoned(t time.Time, zone string) string {
-	if at, err := time.LoadLocation(zone); err == nil && zone != "" {
-		return t.In(at).Format("Mon 2 Jan 15:04 MST")
+func clockIn(t time.Time, zone string) string { return in(t, zone).Format("15:04:05") }
+
+// lines splits a text of several errors or hints. It leaves out empty lines.
+func lines(text string) (all []string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
 	}
-	return t.UTC().Format("Mon 2 Jan 15:04 MST")
+	return all
 }
 
 func brief(s string, runes int) string {

@@ -44,13 +44,25 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 			scheduled(ctx, f.Journal, s, all, at)
 		}
 		if r := s.Running; r != nil && reads(s.Sources, source) {
-			if _, ok := at[r.Run]; !ok { // the run began after the snapshots were read
-				all = append(all, board.Run{ID: r.Run, Pipeline: s.Name, Destinations: s.Destinations, Status: pipeline.StatusRunning, Started: r.Started, Streams: len(s.Streams)})
+			i, ok := at[r.Run]
+			if !ok { // the run began after the snapshots were read
+				i = len(all)
+				all = append(all, board.Run{ID: r.Run, Pipeline: s.Name, Destinations: s.Destinations, Status: pipeline.StatusRunning, Started: r.Started})
+			}
+			if source == "" {
+				progress(&all[i], runningOf(s))
 			}
 		}
 	}
 	slices.SortStableFunc(all, func(a, b board.Run) int { return strings.Compare(b.ID, a.ID) })
 	return all, snapshots
+}
+
+// progress sets the counters of a run in progress. They are newer than those in the destinations.
+func progress(r *board.Run, now board.Running) {
+	r.Streams, r.Open = now.Streams, max(0, now.Streams-now.Ended)
+	r.Requests = max(r.Requests, now.Requests)
+	r.Counts.Fetched = max(r.Counts.Fetched, now.Records)
 }
 
 // mostScheduled is the maximum number of a pipeline's slots that are read to find the status of its runs.
@@ -144,6 +156,33 @@ func (f *Facts) Rejects(ctx context.Context, q board.Query) (board.List[board.Re
 	}), nil
 }
 
+// RejectGroups implements board.History.
+func (f *Facts) RejectGroups(ctx context.Context, q board.Query) (board.List[board.Group], error) {
+	limit, offset := q.Limit, q.Offset
+	q.Limit, q.Offset = 0, 0
+	all, err := f.Rejects(ctx, q)
+	groups := groupsOf(all.Items)
+	return part(groups, board.Query{Limit: limit, Offset: offset}, func(board.Group) bool { return true }), err
+}
+
+// groupsOf counts rejects by stream, pointer and reason. The first reject of a group is its example.
+func groupsOf(rejects []board.Reject) (all []board.Group) {
+	at := map[board.Group]int{}
+	for _, r := range rejects {
+		g := board.Group{Pipeline: r.Pipeline, Source: r.Source, Stream: r.Stream, Destination: r.Destination, Pointer: r.Pointer, Wanted: r.Wanted, Reason: r.Reason}
+		i, ok := at[g]
+		if !ok {
+			i = len(all)
+			at[g] = i
+			g.Example = r.Raw
+			all = append(all, g)
+		}
+		all[i].Count++
+	}
+	slices.SortStableFunc(all, func(a, b board.Group) int { return cmp.Compare(b.Count, a.Count) })
+	return all
+}
+
 // Schema implements board.History.
 func (f *Facts) Schema(ctx context.Context, q board.Query) (board.List[board.Change], error) {
 	var all []board.Change
@@ -207,9 +246,14 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 		d.Passes = d.Passes[:shownPasses]
 	}
 	recall(&d, kept)
+	if s, ok := f.daemon.Hub().Status(d.Pipeline); ok {
+		_, d.Zone = split(s.Schedule)
+	}
 	for _, b := range snapshots {
 		d.Checks = append(d.Checks, part(b.checks, board.Query{Limit: shownChecks}, func(c board.Check) bool { return c.Run == id }).Items...)
-		d.Rejects = append(d.Rejects, part(b.rejects, board.Query{Limit: shownRejects}, func(r board.Reject) bool { return r.Run == id }).Items...)
+		rejects := part(b.rejects, board.Query{}, func(r board.Reject) bool { return r.Run == id }).Items
+		d.Groups = append(d.Groups, groupsOf(rejects)...)
+		d.Rejects = append(d.Rejects, rejects[:min(len(rejects), shownRejects)]...)
 		d.Changes = append(d.Changes, part(b.changes, board.Query{Limit: shownChanges}, func(c board.Change) bool { return c.Run == id && !own(c) }).Items...)
 	}
 	return d, nil
@@ -258,11 +302,10 @@ func recall(d *board.RunDetail, kept state.RunRecord) {
 		}
 		last[w] = l.At
 	}
-	errs := map[[2]string]string{}
-	for _, s := range decode[struct {
-		Streams []struct{ Stream, Destination, Error string }
-	}](string(kept.Report)).Streams {
-		errs[[2]string{s.Stream, s.Destination}] = s.Error
+	type outcome struct{ Stream, Destination, Error, Hint string }
+	outcomes := map[[2]string]outcome{}
+	for _, s := range decode[struct{ Streams []outcome }](string(kept.Report)).Streams {
+		outcomes[[2]string{s.Stream, s.Destination}] = s
 	}
 	for i := range d.Passes {
 		p := &d.Passes[i]
@@ -271,7 +314,8 @@ func recall(d *board.RunDetail, kept state.RunRecord) {
 			p.Started, p.Ended = at, last[w]
 		}
 		if p.Source == "" { // for a run over several sources, the journal does not store the errors of single streams
-			p.Error = cmp.Or(errs[[2]string{p.Stream, p.Destination}], p.Error)
+			o := outcomes[[2]string{p.Stream, p.Destination}]
+			p.Error, p.Hint = cmp.Or(o.Error, p.Error), o.Hint
 		}
 	}
 }
