@@ -112,7 +112,7 @@ func latencyFigures(t *testing.T, dir string) (out []figure) {
 // (page=2). When the list is read by ids, no response says how many pages follow.
 func cursorFigure(t *testing.T, dir, bin string) figure {
 	f := figure{what: "first run, 200 pages by ids, 200 ms, 100/s allowed", base: "the same list by page numbers", unit: "s",
-		ratio: share, reach: "<= 1.4", holds: func(r float64) bool { return r <= 1.4 }}
+		ratio: share, reach: "<= 1.3", holds: func(r float64) bool { return r <= 1.3 }}
 	for range *pairs {
 		byID := &distant{limit: 100, pages: 200, size: 100, keyed: true}
 		f.ours = append(f.ours, byID.read(t, dir, bin, 1, ", key: [id], records: /data, pagination: {type: since_id, page: starting_after, size: limit, limit: 100}"))

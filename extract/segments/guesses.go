@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	firstPages  = 2    // a key is guessed once the pass has read this many pages
+	firstPages  = 1    // a key is guessed once the pass has read this many pages
 	leastPages  = 6    // a key is guessed earlier if the total shows that at least this many pages follow
 	freePages   = 4    // up to this many known pages, only one guess is allowed, because it may find no records
 	perGuess    = 5    // for each further group of this many known pages, another guess is allowed
