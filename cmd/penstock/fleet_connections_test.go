@@ -53,7 +53,7 @@ func connectionsOf(t *testing.T, workspaces, slots int, pooled bool) {
 	worker.end(t)
 	t.Logf("%d connections at most; the run took %s s", n, r.text("SELECT round(extract(epoch FROM max(ended) - min(started)), 1) FROM units"))
 	require.Positive(t, n)
-	require.LessOrEqual(t, n, 4+slots/2)
+	require.LessOrEqual(t, n, 4+(slots+1)/2)
 	r.whole()
 }
 

@@ -67,5 +67,9 @@ func (o *Opener) split(c *config.Config, server string) (state, each int) {
 	default:
 		each = max(least, most/len(urls))
 	}
-	return max(fewest, most-each*len(urls)), each
+	least = fewest
+	if o.Connections.Listen {
+		least++ // while a run is planned, one connection is busy for long, and leases are renewed over the other
+	}
+	return max(least, most-each*len(urls)), each
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/penstock-data/penstock/state/postgres"
 )
 
-// The connections of the state and of all destinations on one server add up to 4 + slots/2. If the state is on another
+// The connections of the state and of all destinations on one server add up to 4 + slots/2, rounded up. If the state is on another
 // server, both servers have this limit.
 func TestConnectionsFor(t *testing.T) {
 	t.Parallel()
@@ -22,13 +22,13 @@ func TestConnectionsFor(t *testing.T) {
 		store, each int
 	}{
 		"serve without slots":             {0, one, []config.Destination{{URL: one}}, 2, 2},
-		"one slot":                        {1, one, []config.Destination{{URL: one}}, 2, 2},
+		"one slot":                        {1, one, []config.Destination{{URL: one}}, 3, 2},
 		"two slots":                       {2, one, []config.Destination{{URL: one}}, 3, 2},
 		"eight slots":                     {8, one, []config.Destination{{URL: one}}, 4, 4},
 		"sixteen slots":                   {16, one, []config.Destination{{URL: one}}, 6, 6},
 		"another database of the server":  {16, one, []config.Destination{{URL: one}, {URL: "postgres://u@one:5432/other"}}, 6, 3},
 		"two schemas of a database":       {16, one, []config.Destination{{URL: one, Schema: "a"}, {URL: one, Schema: "b"}}, 6, 6},
-		"two schemas that a pass writes":  {2, one, []config.Destination{{URL: one, Together: 2}, {URL: one, Together: 2}}, 2, 3},
+		"two schemas that a pass writes":  {2, one, []config.Destination{{URL: one, Together: 2}, {URL: one, Together: 2}}, 3, 3},
 		"the state on another server":     {8, two, []config.Destination{{URL: one}}, 8, 8},
 		"a destination on another server": {8, one, []config.Destination{{URL: two}, {URL: one}}, 4, 8},
 		"the state is a folder":           {8, "", []config.Destination{{URL: one}}, 0, 8},

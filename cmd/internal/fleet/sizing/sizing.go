@@ -128,8 +128,9 @@ func valid(w Workspaces, f Fleet) error {
 }
 
 // Connections returns how many connections a worker with the given number of slots has to one server of Postgres at
-// most. Its units share them: a unit needs a connection only for short transactions.
-func Connections(slots int) int { return 4 + slots/2 }
+// most: 4 and one for every two slots. Its units share them: a unit needs a connection only for short transactions. With
+// one slot there are five, so that the state keeps two connections beside the one that listens for jobs.
+func Connections(slots int) int { return 4 + (slots+1)/2 }
 
 func (f Fleet) connections() int { return f.Workers * Connections(f.Slots) }
 
