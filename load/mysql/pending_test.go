@@ -3,6 +3,7 @@
 package mysql
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 	"fmt"
@@ -322,4 +323,28 @@ func TestQuery(t *testing.T) {
 	rows[0]["at"] = ""
 	require.Equal(t, []loadtest.Row{{"id": "1", "v": "it's", "t": "text", "d": "1.50", "at": "", "day": "2026-11-20"}}, rows)
 	require.NoError(t, r.Query(t.Context(), "SELECT * FROM people WHERE id = 7", func(b arrow.RecordBatch) error { require.Zero(t, b.NumRows()); return nil }))
+}
+
+// The server stops a question soon after its time has ended, and the size of a row is limited. Invariants 6, 15
+func TestQueryLimits(t *testing.T) {
+	server := mysqltest.Start(t)
+	r := newRig(t, server)
+	_, err := r.put(schemas.Int64, schemas.Text, loadtest.Row{"id": "1", "v": "sleep(1)"})
+	require.NoError(t, err)
+	require.NoError(t, r.Query(t.Context(), "SELECT 'sleep(1)', v AS `benchmark` FROM people WHERE v = \"sleep(1)\"", func(arrow.RecordBatch) error { return nil }))
+	const long = "SELECT count(*) FROM information_schema.collations a, information_schema.collations b, information_schema.collations c, information_schema.collations d, information_schema.collations e"
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	require.ErrorIs(t, r.Query(ctx, long, func(arrow.RecordBatch) error { return nil }), context.DeadlineExceeded)
+	require.Eventually(t, func() bool {
+		var running int
+		require.NoError(t, r.b.pool.QueryRowContext(t.Context(), "SELECT count(*) FROM information_schema.processlist WHERE info LIKE 'SELECT count(*) FROM information_schema.collations%'").Scan(&running))
+		return running == 0
+	}, 30*time.Second, 50*time.Millisecond)
+
+	wide := "SELECT repeat('x', 15000000)" + strings.Repeat(", repeat('x', 15000000)", 9)
+	require.ErrorIs(t, r.Query(t.Context(), wide, func(arrow.RecordBatch) error { return nil }), load.ErrTooLarge)
+	rows := int64(0)
+	require.NoError(t, r.Query(t.Context(), "SELECT repeat('x', 10000000) FROM information_schema.collations LIMIT 20", func(b arrow.RecordBatch) error { rows += b.NumRows(); return nil }))
+	require.EqualValues(t, 20, rows)
 }

@@ -38,6 +38,7 @@ func TestReadOnly(t *testing.T) {
 	defer d.Close()
 	for _, q := range []string{
 		"DELETE FROM a", "SELECT 1; DELETE FROM a", "SELECT 1 INTO OUTFILE '/tmp/x'", "SELECT 1 --\x0b'\n INTO OUTFILE '/tmp/x' -- '", "SELECT 1 /*!INTO OUTFILE '/tmp/x'*/", "SELECT 1 /*M! INTO @a */",
+		"SELECT LOAD_FILE('/etc/passwd')", "SELECT load_file /* */ ('/etc/passwd')", "SELECT `load_file`('/etc/passwd')", "SELECT BENCHMARK(1000000000, sha2('x', 512))", "SELECT 1+sleep(9)", "SELECT GET_LOCK('a', 9)",
 		"SELECT 1 -- \n INTO @a", "-- \nUPDATE a SET b = 1", "SET @a = 1", "CALL x()", "", ";",
 	} {
 		require.ErrorIs(t, d.Query(t.Context(), q, nil), ErrNotReadOnly, q)

@@ -144,6 +144,16 @@ func TestQueryTimeLimit(t *testing.T) {
 	require.ErrorIs(t, d.Query(ctx, "SELECT set_config('statement_timeout', '0', true)", func(arrow.RecordBatch) error { return nil }), ErrNotReadOnly)
 }
 
+// The size of a row is limited, also after a query that was refused. Invariant 6
+func TestQuerySize(t *testing.T) {
+	d := open(t, Options{URL: pgtest.Start(t).URL()})
+	none := func(arrow.RecordBatch) error { return nil }
+	for range 2 {
+		require.ErrorIs(t, d.Query(t.Context(), "SELECT repeat('x', 80000000)", none), load.ErrTooLarge)
+		require.NoError(t, d.Query(t.Context(), "SELECT repeat('x', 60000000)", none))
+	}
+}
+
 // A query must not call built-in functions that have effects beyond the transaction.
 func TestQueryWithoutEffects(t *testing.T) {
 	server, d := attacked(t)

@@ -13,7 +13,9 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/postgres/codec"
 )
 
@@ -77,8 +79,17 @@ func (q readQuery) run(ctx context.Context, s *session, schema string, visit fun
 	if len(stmt.ParamOIDs) > 0 {
 		return errors.New("statements with parameters are not supported")
 	}
-	return s.answer(ctx, stmt, name, visit)
+	s.pg.Frontend().SetMaxBodyLen(load.MostRow) // Invariant 6
+	defer s.pg.Frontend().SetMaxBodyLen(mostMessage)
+	err = s.answer(ctx, stmt, name, visit)
+	if _, tooLarge := errors.AsType[*pgproto3.ExceededMaxBodyLenErr](err); tooLarge {
+		return load.ErrTooLarge
+	}
+	return err
 }
+
+// mostMessage is the greatest size of a message outside of a query. No server sends more.
+const mostMessage = 1<<30 - 2
 
 // timeoutMargin is the time between the end of a query's context and the end of its statement by the server. In this
 // time, the client cancels the statement, with a clearer error.

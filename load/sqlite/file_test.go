@@ -186,6 +186,16 @@ func TestQueryOnlyReads(t *testing.T) {
 	require.Len(t, rowsOf(t, r.DB, "people"), 2)
 }
 
+// The size of a value is limited. Invariant 6
+func TestQueryLimits(t *testing.T) {
+	r := newRig(t)
+	r.put(schemas.Text, "a")
+	for _, q := range []string{"SELECT hex(zeroblob(40000000))", "SELECT zeroblob(40000000), zeroblob(40000000)"} {
+		require.ErrorIs(t, r.Query(t.Context(), q, func(arrow.RecordBatch) error { return nil }), load.ErrTooLarge, q)
+	}
+	require.NoError(t, r.Query(t.Context(), "SELECT zeroblob(60000000)", func(arrow.RecordBatch) error { return nil }))
+}
+
 // TestFile checks that only the owner can read the file and its log, and that a commit waits for another writer.
 func TestFile(t *testing.T) {
 	r := newRig(t)

@@ -13,6 +13,7 @@ import (
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/sqlmerge"
 )
 
@@ -51,19 +52,22 @@ func (b *backend) query(ctx context.Context, query string, visit func(arrow.Reco
 		return err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	if _, err := sqlite.Limit(conn, sqlite3.SQLITE_LIMIT_ATTACHED, 0); err != nil {
-		return err
+	for limit, to := range map[int]int{sqlite3.SQLITE_LIMIT_ATTACHED: 0, sqlite3.SQLITE_LIMIT_LENGTH: load.MostRow} { // Invariant 6
+		if _, err := sqlite.Limit(conn, limit, to); err != nil {
+			return err
+		}
 	}
 	rows, err := conn.QueryContext(ctx, query) //nolint:rowserrcheck // sqlmerge.Results checks it
-	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == sqlite3.SQLITE_READONLY {
-		return ErrNotReadOnly
+	if err == nil {
+		err = sqlmerge.Results(rows, func(c *sql.ColumnType) (arrow.DataType, bool) { return typeOf(c.DatabaseTypeName()) }, visit)
 	}
-	if err != nil {
-		return classify(err)
-	}
-	err = sqlmerge.Results(rows, func(c *sql.ColumnType) (arrow.DataType, bool) { return typeOf(c.DatabaseTypeName()) }, visit)
-	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == sqlite3.SQLITE_READONLY {
-		return ErrNotReadOnly
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		switch e.Code() & 0xff {
+		case sqlite3.SQLITE_READONLY:
+			return ErrNotReadOnly
+		case sqlite3.SQLITE_TOOBIG:
+			return load.ErrTooLarge
+		}
 	}
 	return classify(err)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow/decimal128"
 	"github.com/apache/arrow-go/v18/arrow/memory"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -43,8 +44,24 @@ func EachRow(rows *sql.Rows, row func([]driver.Value) error) (err error) {
 	return rows.Err()
 }
 
-// batchRows is the number of rows in a batch of a result.
-const batchRows = 4096
+// A batch of a result ends when it has batchRows rows, or when its texts and bytes have batchBytes bytes. // Invariant 6
+const (
+	batchRows  = 4096
+	batchBytes = 4 << 20
+)
+
+// sizeOf returns how many bytes the texts and bytes of a row have.
+func sizeOf(v []driver.Value) (n int) {
+	for _, cell := range v {
+		switch cell := cell.(type) {
+		case string:
+			n += len(cell)
+		case []byte:
+			n += len(cell)
+		}
+	}
+	return n
+}
 
 // StreamRows implements [Reader].Stream: it passes batches of a result to the function visit. The batches have the
 // given columns.
@@ -62,6 +79,7 @@ type batches struct {
 	columns *arrow.Schema
 	builder *array.RecordBuilder
 	rows    int
+	bytes   int
 	visit   func(arrow.RecordBatch) error
 }
 
@@ -76,7 +94,8 @@ func (w *batches) add(v []driver.Value) error {
 			return fmt.Errorf("column %s: %w", f.Name, err)
 		}
 	}
-	if w.rows++; w.rows < batchRows {
+	w.rows, w.bytes = w.rows+1, w.bytes+sizeOf(v)
+	if w.rows < batchRows && w.bytes < batchBytes {
 		return nil
 	}
 	return w.flush()
@@ -94,20 +113,22 @@ func (w *batches) flush() error {
 }
 
 func (w *batches) pass() error {
-	w.rows = 0
+	w.rows, w.bytes = 0, 0
 	b := w.builder.NewRecordBatch()
 	defer b.Release()
 	return w.visit(b)
 }
 
 // Results passes batches of the result of a user's query to the function visit. The function typeOf returns the type
-// of a column. If it returns false, the values in the first batch determine the type.
+// of a column. If it returns false, the values in the first rows determine the type. A row may have at most [load.MostRow]
+// bytes.
 func Results(rows *sql.Rows, typeOf func(*sql.ColumnType) (arrow.DataType, bool), visit func(arrow.RecordBatch) error) error {
 	declared, err := rows.ColumnTypes()
 	if err != nil {
 		return errors.Join(err, rows.Close())
 	}
 	var head [][]driver.Value
+	held := 0
 	var w *batches
 	begin := func() error {
 		w = newBatches(columnsOf(declared, typeOf, head), visit)
@@ -119,10 +140,15 @@ func Results(rows *sql.Rows, typeOf func(*sql.ColumnType) (arrow.DataType, bool)
 		return nil
 	}
 	err = EachRow(rows, func(v []driver.Value) error {
+		size := sizeOf(v)
+		if size > load.MostRow { // Invariant 6
+			return load.ErrTooLarge
+		}
 		if w != nil {
 			return w.add(v)
 		}
-		if head = append(head, append([]driver.Value(nil), v...)); len(head) < batchRows {
+		held += size
+		if head = append(head, append([]driver.Value(nil), v...)); len(head) < batchRows && held < load.MostRow {
 			return nil
 		}
 		return begin()

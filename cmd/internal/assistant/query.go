@@ -77,7 +77,7 @@ func (a *Assistant) query(ctx context.Context, d *open.Reader, in QueryInput) (o
 	r := result{limit: in.Limit}
 	err = d.Ask(ctx, func(q load.Querier) error { return q.Query(ctx, in.SQL, r.add) })
 	if err != nil && !errors.Is(err, errEnough) {
-		if _, hinted := errors.AsType[*failure.Error](err); !hinted {
+		if _, hinted := errors.AsType[*failure.Error](err); !hinted && !errors.Is(err, load.ErrTooLarge) {
 			err = failure.Hinted(err, "list_tables lists the tables, and describe_table their columns")
 		}
 		return out, err
@@ -129,21 +129,53 @@ func (r *result) add(b arrow.RecordBatch) error {
 			r.cut = fmt.Sprintf("only the first %d rows are returned; aggregate in SQL, or set limit, at most %d", r.limit, maxRows)
 			return errEnough
 		}
-		row := make([]any, b.NumCols())
-		for c := range row {
-			row[c] = cell(b.Column(c), i)
-		}
-		text, err := json.Marshal(row)
+		row, size, err := cells(b, i, maxBytes-r.bytes)
 		if err != nil {
 			return fmt.Errorf("row %d: %w", len(r.rows)+1, err)
 		}
-		if r.bytes += len(text); r.bytes > maxBytes {
+		if r.bytes += size; r.bytes > maxBytes {
 			r.cut = fmt.Sprintf("only the first %d rows are returned, because the result has more than %d bytes; select fewer columns, or shorten long texts with left(column, 200)", len(r.rows), maxBytes)
 			return errEnough
 		}
 		r.rows = append(r.rows, row)
 	}
 	return nil
+}
+
+// cells returns a row, and its size as JSON. If the row is larger than most, cells returns no row: it measures the row before
+// it copies anything.
+func cells(b arrow.RecordBatch, i, most int) (row []any, size int, err error) {
+	for _, column := range b.Columns() {
+		if size += sizeOf(column, i, most-size); size > most { // Invariant 6
+			return nil, size, nil
+		}
+	}
+	for _, column := range b.Columns() {
+		row = append(row, cell(column, i))
+	}
+	text, err := json.Marshal(row)
+	return row, len(text), err
+}
+
+// sizeOf returns a lower bound of a value's size as JSON. If that is more than most, sizeOf may return less, but more than most.
+func sizeOf(a arrow.Array, i, most int) (n int) {
+	if a.IsNull(i) {
+		return 0
+	}
+	switch a := a.(type) {
+	case interface{ ValueLen(int) int }: // texts and bytes
+		return a.ValueLen(i)
+	case array.ListLike:
+		from, to := a.ValueOffsets(i)
+		for at := from; at < to && n <= most; at++ {
+			n += 1 + sizeOf(a.ListValues(), int(at), most-n)
+		}
+	case *array.Struct:
+		for f := range a.NumField() {
+			n += sizeOf(a.Field(f), i, most-n)
+		}
+	}
+	return n
 }
 
 // exact is the largest integer up to which JSON readers keep every digit.
