@@ -23,6 +23,7 @@ type window struct {
 	gate    chan struct{} // holds one token while the fields below are used
 	engine  *engine       // nil after a fatal error, until the next use
 	users   int
+	waiting int // callers that wait until the users of a read-only file have finished, because they want to write
 	open    mode
 	since   time.Time // when the file was attached
 	idle    *time.Timer
@@ -86,9 +87,18 @@ const silentWait = time.Second
 func (d *DB) acquire(ctx context.Context, m mode) (e *engine, release func(), err error) {
 	// The waits are random, so that two waiting processes do not keep trying at the same time.
 	policy := retry.Policy{First: 20 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Total: d.o.WaitLock}
-	began, reported := time.Now(), false
+	began, reported, waits := time.Now(), false, false
+	defer func() {
+		if waits {
+			d.wait(-1)
+		}
+	}()
 	for tries := policy.Begin(); ; {
 		e, err := d.tryAcquire(ctx, m)
+		if errors.Is(err, errReadersLeft) && !waits {
+			waits = true
+			d.wait(1)
+		}
 		if err == nil || !locked(err) {
 			return e, d.release, err
 		}
@@ -104,6 +114,14 @@ func (d *DB) acquire(ctx context.Context, m mode) (e *engine, release func(), er
 		}
 		return nil, nil, fmt.Errorf("open %s: %w%s", d.o.Path, state.ErrLocked, holder(err))
 	}
+}
+
+// wait adds n to the number of callers that wait for the users of a read-only file.
+func (d *DB) wait(n int) {
+	w := &d.window
+	w.gate <- struct{}{}
+	defer func() { <-w.gate }()
+	w.waiting += n
 }
 
 func (d *DB) tryAcquire(ctx context.Context, m mode) (*engine, error) {
@@ -123,9 +141,12 @@ func (d *DB) tryAcquire(ctx context.Context, m mode) (*engine, error) {
 	if w.closed {
 		return nil, errors.New("destination is closed")
 	}
+	if m == querying && w.waiting > 0 && w.open < writing { // otherwise queries that overlap would keep the file read-only // Invariant 15
+		return nil, errWriterFirst
+	}
 	if w.open < m && w.open != detached {
 		if w.users > 0 {
-			return nil, errInUse
+			return nil, errReadersLeft
 		}
 		d.detach()
 	}
@@ -296,6 +317,13 @@ func (p *paths) release(path string) {
 
 // errInUse reports that another destination of this process has the file open.
 var errInUse = errors.New("in use by this process")
+
+var (
+	// errReadersLeft reports that the file has users, and is open in a mode that is not enough.
+	errReadersLeft = fmt.Errorf("%w: queries read it", errInUse)
+	// errWriterFirst reports that a query must wait until another caller of this process has opened the file for writing.
+	errWriterFirst = fmt.Errorf("%w: a commit waits for it", errInUse)
+)
 
 // errReadOnly reports a write to a file that Options.ReadOnly protects.
 var errReadOnly = errors.New("opened only for reading")
