@@ -48,7 +48,8 @@ type CheckError struct {
 	Failed []FailedCheck
 }
 
-// Error names the checks, and the keys of some rows that fail them.
+// Error names the checks, and the number of rows that fail them. It leaves out [CheckOutcome].Examples, because an error
+// also reaches people who may not see rows.
 func (e *CheckError) Error() string {
 	parts := make([]string, len(e.Failed))
 	for i, f := range e.Failed {
@@ -57,17 +58,13 @@ func (e *CheckError) Error() string {
 	return "checks hold back rows of " + e.Table + ": " + strings.Join(parts, "; ")
 }
 
-// Describe returns the outcome of a failed check in words.
+// Describe returns the outcome of a failed check in words, without the examples.
 func (o CheckOutcome) Describe() string {
 	if o.Detail != "" {
 		return o.Detail
 	}
-	text := fmt.Sprintf("%d rows fail", o.Failing)
 	if o.Failing == 1 {
-		text = "1 row fails"
+		return "1 row fails"
 	}
-	if len(o.Examples) > 0 {
-		text += ", such as " + strings.Join(o.Examples, ", ")
-	}
-	return text
+	return fmt.Sprintf("%d rows fail", o.Failing)
 }

@@ -46,12 +46,12 @@ func TestHoldInTheMiddleOfAPass(t *testing.T) {
 	}
 	held := func(s pipeline.StreamReport) {
 		t.Helper()
-		require.ErrorContains(t, s.Err, "checks hold back rows of crm_leads: ids: 3 rows fail, such as [22], [23], [24]")
+		require.ErrorContains(t, s.Err, "checks hold back rows of crm_leads: ids: 3 rows fail")
 		require.Empty(t, s.Verdict, "no end of a pass is committed")
 		require.Len(t, s.Checks, 1)
 		require.Equal(t, checks.Held, s.Checks[0].Outcome)
 		require.Equal(t, []int64{20}, numbers("SELECT count(*) FROM crm_leads"))
-		require.Equal(t, []int64{0}, numbers("SELECT count(*) FROM _penstock_certificates"))
+		require.Equal(t, []int64{0}, numbers("SELECT count(*) FROM sqlite_master WHERE name = '_penstock_certificates'"))
 	}
 	held(run(pipeline.StatusHeld))
 	stored, err := db.Cursor(t.Context(), conf.Key("crm_leads"))

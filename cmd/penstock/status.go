@@ -42,7 +42,7 @@ func printStatus(ctx context.Context, a *app, to open.Selection) error {
 	var running []string
 	err := a.open.ReadAll(ctx, to, func(d *open.Reader) error {
 		now = a.open.State(d.Conf).Now
-		out, err := history.StreamStatuses(ctx, d)
+		out, err := history.StreamStatuses(ctx, d, d.Conf.HasCheck)
 		if err != nil {
 			return err
 		}

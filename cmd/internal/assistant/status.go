@@ -39,7 +39,7 @@ type StatusOutput struct {
 func (a *Assistant) status(ctx context.Context, in StatusInput) (out StatusOutput, err error) {
 	var all runlist.Table
 	err = a.readAll(ctx, in.Destination, func(d *open.Reader) error {
-		rows, err := history.StreamStatuses(ctx, d)
+		rows, err := history.StreamStatuses(ctx, d, d.Conf.HasCheck)
 		if err == nil {
 			all.Add(d, rows)
 		}

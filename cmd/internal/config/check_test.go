@@ -1,6 +1,7 @@
 package config
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -62,4 +63,38 @@ func TestChecksAreRefused(t *testing.T) {
 		_, err := Parse([]byte(minimal+"streams: {crm.leads: {checks: "+list+"}}\n"), input())
 		require.ErrorContains(t, err, want, list)
 	}
+}
+
+// An event that a check holds back would be tried again until it is given up. So streams with webhook events cannot
+// hold rows back. A stream without events can.
+func TestChecksCannotHoldEvents(t *testing.T) {
+	hold := "streams: {crm.leads: {checks: [{not_null: email, on_fail: hold}]}}\n"
+	hooks := "{secret: whsec_c2VjcmV0LXNlY3JldA==, scheme: standard}"
+	_, err := Parse([]byte(withWebhooks(hooks)+hold), input())
+	require.ErrorContains(t, err, "stream crm.leads: check not_null(email): source main has `webhooks`, whose events change this stream; an event cannot be held back, so use `on_fail: warn`")
+	_, err = Parse([]byte(withWebhooks(hooks)+strings.Replace(hold, "crm.leads", "crm.lead_detail", 1)), input())
+	require.ErrorContains(t, err, "stream crm.lead_detail: check", "events also change the table of the records' details")
+	parsed(t, minimal+hold)
+	parsed(t, withWebhooks(hooks)+strings.Replace(hold, "hold", "warn", 1))
+	parsed(t, withWebhooks(hooks)+strings.Replace(hold, "crm.leads", "hr.payslips", 1))
+}
+
+// A table in mode append has every version of a record.
+func TestChecksOfVersionsAreRefused(t *testing.T) {
+	checks := func(mode, check string) string {
+		return minimal + "streams: {crm.leads: {mode: " + mode + ", checks: [" + check + "]}}\n"
+	}
+	for _, check := range []string{"{unique: id}", "{rows: {min: 1}}"} {
+		_, err := Parse([]byte(checks("append", check)), input())
+		require.ErrorContains(t, err, "a table in mode append keeps every version of a record")
+		parsed(t, checks("history", check))
+	}
+	parsed(t, checks("append", "{not_null: id}"))
+}
+
+func TestHasCheck(t *testing.T) {
+	c := parsed(t, minimal+"streams: {crm.leads: {checks: [{not_null: email, name: mails}]}}\n")
+	require.True(t, c.HasCheck("crm.leads", "mails"))
+	require.False(t, c.HasCheck("crm.leads", "not_null(email)"))
+	require.False(t, c.HasCheck("hr.employees", "mails"))
 }

@@ -38,9 +38,11 @@ func (c *Config) Select(p Pipeline, selection []string) ([]Stream, error) {
 	for i := range chosen {
 		chosen[i] = c.withRules(p, chosen[i])
 	}
-	c.checkMasks(p, chosen, func(at Pos, format string, args ...any) {
+	say := func(at Pos, format string, args ...any) {
 		faults = append(faults, Fault{File: c.File, Pos: at, Message: fmt.Sprintf(format, args...)})
-	})
+	}
+	c.checkMasks(p, chosen, say)
+	c.checkChecks(p, chosen, say)
 	if len(faults) > 0 {
 		return nil, faults.sorted()
 	}

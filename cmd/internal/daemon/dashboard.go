@@ -151,6 +151,9 @@ func (d *Dashboard) places() []boardfacts.DestinationPart {
 			}
 		}
 	}
+	for i := range all {
+		all[i].Configured = c.HasCheck
+	}
 	return all
 }
 

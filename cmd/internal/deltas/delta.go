@@ -108,11 +108,15 @@ func (x *delta) mapSome(stamp string, known []schemas.Table, records [][]byte) (
 	return out, err
 }
 
+// passOf returns the pass of a commit. It has no checks that hold rows back: an event would be tried again and again,
+// and then given up. The configuration refuses such checks for streams with events.
 func (x *delta) passOf(dest, stamp string) load.Pass {
+	p := x.conf.OncePass(x.q.stream, stamp)
 	if l := x.overlays[dest]; l != nil {
-		return l.Pass
+		p = l.Pass
 	}
-	return x.conf.OncePass(x.q.stream, stamp)
+	p.Hold = nil
+	return p
 }
 
 func (d *Deltas) values(q *queue, key string) map[string][]byte {

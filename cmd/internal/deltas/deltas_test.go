@@ -6,8 +6,11 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline/overlay"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 func scan(t *testing.T, d load.Destination, table string, columns []string, visit func(row []string)) {
@@ -45,4 +48,16 @@ func TestDeltasApplyEvents(t *testing.T) {
 	require.Equal(t, 3, rep.Refetches)
 	require.EqualValues(t, 3, rep.Through)
 	require.Zero(t, r.sync().Totals().Counts.Written, "rows written because of events equal the rows of the list")
+}
+
+// A check that holds rows back does not apply to deltas: an event would be tried again until it is given up.
+func TestDeltasHoldNothingBack(t *testing.T) {
+	stream := schemas.Stream{Name: "v2.contacts"}
+	held := []schemas.Check{{Name: "names", Kind: schemas.CheckNotNull, Columns: []string{"name"}, Hold: true}}
+	x := &delta{Deltas: &Deltas{conf: pipeline.Config{Checks: map[string][]schemas.Check{stream.Name: held}}}, q: &queue{stream: stream}}
+	require.NotEmpty(t, x.conf.OncePass(stream, "r1").Hold)
+	require.Empty(t, x.passOf("a", "r1").Hold)
+	x.overlays = map[string]*overlay.Overlay{"a": {Pass: load.Pass{Run: "r2", Hold: held}}}
+	require.Empty(t, x.passOf("a", "r1").Hold)
+	require.NotEmpty(t, x.overlays["a"].Pass.Hold, "the pass itself still holds rows back")
 }

@@ -19,8 +19,9 @@ import (
 var statusColumns = []string{"verdict", "fetched", "written", "unchanged", "rejected", "deleted"}
 
 // StreamStatuses returns, for every stream, the time of its cursor, its newest certificate, the reason why the last run
-// did not complete the stream, and the checks of the data that failed.
-func StreamStatuses(ctx context.Context, d load.Destination) (out render.Answer, err error) {
+// did not complete the stream, and the checks of the data that failed. The function configured() reports whether the
+// configuration has a check.
+func StreamStatuses(ctx context.Context, d load.Destination, configured func(stream, check string) bool) (out render.Answer, err error) {
 	newest, err := NewestCertificates(ctx, d, append(statusColumns, "witnesses"))
 	if err != nil {
 		return out, err
@@ -35,7 +36,7 @@ func StreamStatuses(ctx context.Context, d load.Destination) (out render.Answer,
 	if err != nil {
 		return out, err
 	}
-	failed, err := FailedChecks(ctx, d)
+	failed, err := FailedChecks(ctx, d, configured)
 	if err != nil {
 		return out, err
 	}

@@ -44,7 +44,7 @@ func Status(w io.Writer, t Answer, now time.Time, running []string) {
 			open = append(open, Label(w, "drift")+" "+Printable(name(r)+": "+drift, false))
 		}
 		if failed := text(r, "checks"); failed != "" {
-			open = append(open, fmt.Sprintf("%-11s %s: %s", "check", name(r), failed))
+			open = append(open, Label(w, "check")+" "+Printable(name(r)+": "+failed, false))
 		}
 		g.Add(name(r), state, text(r, "verdict"), r[at("fetched")], r[at("deleted")], ageOf(r[at("updated_at")], now), why)
 	}

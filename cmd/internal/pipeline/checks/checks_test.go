@@ -69,9 +69,10 @@ func TestOfError(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	check := schemas.Check{Name: "amounts", Kind: schemas.CheckRange, Hold: true}
 	err := fmt.Errorf("commit: %w", &load.CheckError{Table: "sales", Failed: []load.FailedCheck{{Check: check, CheckOutcome: load.CheckOutcome{Rows: 9, Failing: 2, Examples: []string{"[1]", "[2]"}}}}})
+	require.EqualError(t, err, "commit: checks hold back rows of sales: amounts: 2 rows fail", "examples are values of rows")
 	all := OfError(err, noon)
 	require.Len(t, all, 1)
-	require.Equal(t, "amounts: 2 rows fail, such as [1], [2]", all[0].String())
+	require.Equal(t, "amounts: 2 rows fail", all[0].String())
 	require.Equal(t, []any{"r1", "nightly", "sales.orders", "sales", "amounts", "range", "hold", noon, "held", int64(2), int64(9), `[[1],[2]]`, nil, int64(0)},
 		all[0].Row("r1", state.Key{Pipeline: "nightly", Stream: "sales.orders"}, "sales"))
 	b, err := load.Rows(load.Checks, all[0].Row("r1", state.Key{Pipeline: "nightly", Stream: "sales.orders"}, "sales"))
@@ -80,5 +81,5 @@ func TestOfError(t *testing.T) {
 	require.Empty(t, OfError(errors.New("disk full"), noon))
 	text, err := json.Marshal(all[0])
 	require.NoError(t, err)
-	require.Contains(t, string(text), `"examples":[[1],[2]]`)
+	require.NotContains(t, string(text), "[1]", "examples are values of rows")
 }

@@ -175,7 +175,7 @@ type Stream struct {
 	Run         string           `json:"run,omitempty" jsonschema:"description=The last run that read the stream\\, completely or not."`
 	Counts      pipeline.Counts  `json:"counts" jsonschema:"description=Counts of the last pass."`
 	Recent      []PassSummary    `json:"recent" jsonschema:"description=The last passes\\, oldest first."`
-	Checks      []Check          `json:"checks,omitempty" jsonschema:"description=Results of the checks in the last run that made checks."`
+	Checks      []Check          `json:"checks,omitempty" jsonschema:"description=Newest result of each check."`
 }
 
 // Check is the result of a check of the data in one run.

@@ -3,7 +3,6 @@ package facts
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -34,7 +33,6 @@ func found(r row) string {
 	if c.Good() {
 		return ""
 	}
-	_ = json.Unmarshal([]byte(r.text("examples")), &c.Examples) // examples that cannot be read are left out
 	return c.Found()
 }
 
@@ -52,12 +50,25 @@ func lastChecks(all []board.Check) []board.Check {
 	return all[:min(len(all), mostChecks)]
 }
 
-// setChecks gives each stream the results of the newest run that has checked it.
+// setChecks gives each stream the newest result of each configured check, those that have not passed first. A run may
+// make some checks only, so the newest results can be of several runs.
 func (b *snapshot) setChecks() {
-	for _, c := range b.checks {
-		s := b.streams[state.Key{Pipeline: c.Pipeline, Source: c.Source, Stream: c.Stream}]
-		if s != nil && (len(s.Checks) == 0 || s.Checks[0].Run == c.Run) {
-			s.Checks = append(s.Checks, c)
+	type check struct {
+		state.Key
+		name string
+	}
+	known := map[check]bool{}
+	for _, passed := range []bool{false, true} {
+		clear(known)
+		for _, c := range b.checks { // the newest run comes first
+			k := state.Key{Pipeline: c.Pipeline, Source: c.Source, Stream: c.Stream}
+			s := b.streams[k]
+			if s == nil || known[check{k, c.Name}] || b.part.Configured != nil && !b.part.Configured(c.Stream, c.Name) {
+				continue
+			}
+			if known[check{k, c.Name}] = true; c.OK() == passed {
+				s.Checks = append(s.Checks, c)
+			}
 		}
 	}
 }

@@ -46,6 +46,9 @@ type DestinationPart struct {
 	Source   string                                                             // the source to which the part belongs; "": it contains the data of several sources
 	Open     func(context.Context) (load.Destination, error)                    // nil if each source has a part, and there are too many parts to read them all
 	OpenPart func(ctx context.Context, source string) (load.Destination, error) // opens the part of one source; nil if sources have no parts
+
+	// Configured reports whether the configuration has a check of the data; nil: all checks are shown.
+	Configured func(stream, check string) bool
 }
 
 func (p DestinationPart) called() string { return p.Name + "@" + p.Source }
