@@ -22,7 +22,10 @@ func learn(t *testing.T, f *fixture, s schemas.Stream) (Convention, reading) {
 	t.Helper()
 	c, err := f.Negotiate(t.Context(), s)
 	require.NoError(t, err)
-	require.Equal(t, f.requests.Load(), int64(c.Requests), "requests of the negotiation")
+	// An answer can end the negotiation while other requests are on their way. These are cancelled. They count as
+	// requests, although the server may not have seen them.
+	require.GreaterOrEqual(t, int64(c.Requests), f.requests.Load(), "requests of the negotiation")
+	require.LessOrEqual(t, int64(c.Requests), f.requests.Load()+2, "requests of the negotiation")
 	kept, err := json.Marshal(c)
 	require.NoError(t, err)
 	var back Convention
