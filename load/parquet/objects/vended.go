@@ -1,11 +1,14 @@
 package objects
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -43,9 +46,8 @@ type vendedS3 struct {
 }
 
 type vendedLocation struct {
-	mu   sync.Mutex
-	s3   *S3
-	keys *credentials.Credentials
+	mu sync.Mutex
+	s3 *S3
 }
 
 func newVendedS3(bucket string, o Options) (*vendedS3, error) {
@@ -83,29 +85,58 @@ func (v *vendedS3) at(ctx context.Context, key string) (*vendedLocation, error) 
 	}
 	o := v.o
 	o.Region, o.Path = cmp.Or(o.Region, first.Region), o.Path || first.Path
-	l.keys = credentials.New(&vendedKeys{next: &first, request: func(ctx context.Context) (Keys, error) { return v.o.Vendor.Keys(ctx, name) }})
-	l.s3, err = openS3(v.bucket, o, l.keys)
+	keys := &vendedKeys{next: &first, request: func(ctx context.Context) (Keys, error) { return v.o.Vendor.Keys(ctx, name) }}
+	o.Transport = &refusals{next: o.Transport, keys: keys}
+	l.s3, err = openS3(v.bucket, o, credentials.New(keys))
 	return l, err
 }
 
-// do calls f with the location of an object. If the store refuses the keys because they are too old, do requests new
-// keys, and calls f once more.
+// do calls f with the location of an object. If the store refuses the keys, and the library does not repeat the request,
+// do calls f once more. The second call uses new keys: see [refusals].
 func (v *vendedS3) do(ctx context.Context, key string, f func(*S3) error) error {
 	l, err := v.at(ctx, key)
 	if err != nil {
 		return fmt.Errorf("get keys for s3://%s/%s: %w", v.bucket, key, err)
 	}
-	if err = f(l.s3); !outdated(err) {
-		return err
+	err = f(l.s3)
+	if r, _ := errors.AsType[minio.ErrorResponse](err); slices.Contains(refused, r.Code) {
+		return f(l.s3)
 	}
-	l.keys.Expire()
-	return f(l.s3)
+	return err
 }
 
-// outdated reports whether the store has refused the keys, and would accept newer ones.
-func outdated(err error) bool {
-	r, _ := errors.AsType[minio.ErrorResponse](err)
-	return slices.Contains([]string{"ExpiredToken", "InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId"}, r.Code)
+// These are the codes of errors with which a store refuses keys, but would accept newer ones. After the codes in
+// expired, the library repeats the request.
+var (
+	expired = []string{"ExpiredToken", "ExpiredTokenException"}
+	refused = []string{"InvalidToken", "TokenRefreshRequired", "InvalidAccessKeyId"}
+)
+
+const refusalLength = 64 << 10 // greatest length of an error in bytes; longer ones are not understood. Invariant 6
+
+// refusals finds out whether the store refuses the keys of a request. It does so for each request, because the library
+// repeats some requests, and must do so with new keys.
+type refusals struct {
+	next http.RoundTripper
+	keys *vendedKeys
+}
+
+// RoundTrip implements [http.RoundTripper].
+func (t *refusals) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(r)
+	if err != nil || resp.StatusCode/100 != 4 {
+		return resp, err
+	}
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, refusalLength)) // the library reads on, and gets the same error
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(text), resp.Body), resp.Body}
+	var says struct{ Code string }
+	if xml.Unmarshal(text, &says) == nil && (slices.Contains(expired, says.Code) || slices.Contains(refused, says.Code)) {
+		t.keys.refuse(r)
+	}
+	return resp, nil
 }
 
 // Put implements [Bucket].
@@ -159,11 +190,14 @@ func (v *vendedS3) AbortUpload(ctx context.Context, p Upload) error {
 	return v.do(ctx, p.Key, func(s *S3) error { return s.AbortUpload(ctx, p) })
 }
 
-// vendedKeys implements [credentials.Provider]. The library does not call its methods concurrently.
+// vendedKeys implements [credentials.Provider]. The library does not call its methods concurrently, but calls of refuse
+// may be concurrent.
 type vendedKeys struct {
 	request func(context.Context) (Keys, error)
 	next    *Keys // keys that were already requested
-	until   time.Time
+
+	mu      sync.Mutex
+	current Keys
 }
 
 // RetrieveWithCredContext implements [credentials.Provider].
@@ -182,7 +216,9 @@ func (k *vendedKeys) RetrieveWithCredContext(c *credentials.CredContext) (creden
 		}
 		now = &fresh
 	}
-	k.until = now.Until
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.current = *now
 	return credentials.Value{AccessKeyID: now.AccessKey, SecretAccessKey: now.SecretKey, SessionToken: now.SessionToken, SignerType: credentials.SignatureV4}, nil
 }
 
@@ -190,4 +226,18 @@ func (k *vendedKeys) RetrieveWithCredContext(c *credentials.CredContext) (creden
 func (k *vendedKeys) Retrieve() (credentials.Value, error) { return k.RetrieveWithCredContext(nil) }
 
 // IsExpired implements [credentials.Provider].
-func (k *vendedKeys) IsExpired() bool { return !time.Now().Before(k.until) }
+func (k *vendedKeys) IsExpired() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return !time.Now().Before(k.current.Until)
+}
+
+// refuse ends the use of the keys of a request that the store has refused. It does nothing if a concurrent request has
+// already got newer keys.
+func (k *vendedKeys) refuse(r *http.Request) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if r.Header.Get("X-Amz-Security-Token") == k.current.SessionToken && strings.Contains(r.Header.Get("Authorization"), "Credential="+k.current.AccessKey+"/") {
+		k.current.Until = time.Time{}
+	}
+}
