@@ -58,10 +58,12 @@
 //
 // # Keys from the catalog
 //
-// A REST catalog may give out temporary keys for the bucket, which are valid for the folder of one table. So every
-// object is in the folder of a table. The stream's manifests are in the folder of the head table. Before a table exists,
-// penstock stages its creation to get keys for its first data files. This does not hold for tables that several sources
-// share, because their data files are in the folders of the sources.
+// A REST catalog may give out temporary keys for the bucket, which are valid for the folder of one table. Then every
+// object is in the folder of a table, and the stream's manifests are in the folder of the head table. Some engines remove
+// orphan files in all folders below a table, so they must not do this for the head table. Without such keys, the
+// manifests are beside the folders of the tables. Before a table exists, penstock stages its creation to get keys for its
+// first data files. Tables that several sources share cannot use such keys, because their data files are in the folders
+// of the sources.
 //
 // # Tables in the catalog
 //

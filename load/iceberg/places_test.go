@@ -100,3 +100,11 @@ func TestWarehouses(t *testing.T) {
 func postgresCatalog(t testing.TB) string {
 	return pgtest.Start(t).URL()
 }
+
+// Trino and StarRocks remove each file below a table that is in no snapshot, so the manifests must not be there.
+// Invariant 1
+func TestManifestsOutsideOfTables(t *testing.T) {
+	o := Options{Options: bucket(t), Catalog: "sqlite:" + t.TempDir() + "/catalog.db"}
+	must(t, open(t, o), "", 1, 3)
+	require.Equal(t, []string{key.Stream}, manifestFolders(t, o))
+}

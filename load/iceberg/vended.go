@@ -65,6 +65,9 @@ func (v *vendor) Location(key string) (string, error) {
 	if folder == "_tables" || strings.HasPrefix(folder, schemas.ColSource+"=") {
 		return "", errors.New("vended credentials cannot be used for tables that several sources share: set access_key and secret_key")
 	}
+	if folder == "_manifests" { // without vended credentials, the manifests are outside of the folders of tables
+		return "", errors.New("the stream was loaded with access_key and secret_key, and its manifests are not in the folder of a table: remove vended_credentials and set these keys again, or load into another schema and another prefix")
+	}
 	return v.prefix + stream + "/" + folder + "/", nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load/loadtest"
+	"github.com/penstock-data/penstock/load/parquet"
 )
 
 // guard is a bucket that accepts the keys of the test, and the keys that it has made for parts of the bucket.
@@ -165,6 +166,59 @@ func TestVendedRenewal(t *testing.T) {
 	g.mu.Unlock()
 	must(t, l, at, 5, 3)
 	same(t, o, 5, "after keys were refused")
+}
+
+// configured returns options like o, but with the keys of the test.
+func configured(t testing.TB, o Options) Options {
+	keys := bucketAt(t, o.Store.Endpoint).Store
+	o.Vended, o.Store.AccessKey, o.Store.SecretKey = false, keys.AccessKey, keys.SecretKey
+	return o
+}
+
+// manifestFolders returns the folders of penstock's manifests in a bucket.
+func manifestFolders(t testing.TB, o Options) (out []string) {
+	t.Helper()
+	store, prefix := storeOf(t, o)
+	require.NoError(t, store.List(t.Context(), prefix, 0, func(key string, _ int64) bool {
+		if at, _, ok := strings.Cut(strings.TrimPrefix(key, prefix), "/_manifests/"); ok && !slices.Contains(out, at) {
+			out = append(out, at)
+		}
+		return true
+	}))
+	return out
+}
+
+// If the catalog has lost the head table, a commit must not replace all rows by its own. Invariants 1, 2
+func TestVendedHeadLost(t *testing.T) {
+	_, place := startVended(t)
+	o := place(t)
+	l := open(t, o)
+	at := must(t, l, "", 1, 3)
+	must(t, l, at, 2, 3)
+	require.Equal(t, []string{key.Stream + "/_penstock_state"}, manifestFolders(t, o))
+	c := catalogOf(t, configured(t, o)).(*restCatalog)
+	head := parquet.HeadTable(key.Stream)
+	require.NoError(t, c.client.do(t.Context(), http.MethodDelete, nil, nil, c.table(head, "?purgeRequested=false")...))
+	_, err := put(t.Context(), open(t, o), "", 3, 5)
+	require.ErrorContains(t, err, "are missing: restore them")
+	same(t, configured(t, o), 2, "after the head table was dropped")
+}
+
+// With configured keys, the manifests are outside of the folders of tables. Keys of the catalog are not enough to read
+// them, and the message says so. Keys of the bucket are enough for all manifests.
+func TestVendedSwitch(t *testing.T) {
+	_, place := startVended(t)
+	o := place(t)
+	at := must(t, open(t, configured(t, o)), "", 1, 3)
+	require.Equal(t, []string{key.Stream}, manifestFolders(t, o))
+	_, err := put(t.Context(), open(t, o), at, 2, 3)
+	require.ErrorContains(t, err, "was loaded with access_key and secret_key")
+	must(t, open(t, configured(t, o)), at, 2, 3)
+
+	o = place(t)
+	at = must(t, open(t, o), "", 1, 3)
+	must(t, open(t, configured(t, o)), at, 2, 3)
+	same(t, configured(t, o), 2, "after keys were configured")
 }
 
 // A source that shares tables cannot use keys of the catalog. The message says what to do.

@@ -208,14 +208,16 @@ func (s *tableStore) folder(t *table) string {
 
 const sharedFolder = "_tables"
 
-// manifestFolder returns the folder of the manifests. If the stream has one source, it is in the folder of the head
-// table, so that the keys for this table are enough to read and write it. Engines that remove orphan files of a table
-// ignore folders whose names begin with an underscore.
+// manifestFolder returns the folder of the manifests. It is outside of the folders of tables, because some engines remove
+// every file below a table that is in none of its snapshots, and so would remove the manifests. Invariant 1
+//
+// If the keys are for one table at a time, the manifests must be in the folder of a table, and are in that of the head
+// table. Then the user must not remove orphan files there: see docs/destinations/iceberg.md.
 func (s *tableStore) manifestFolder() string {
-	if s.source != "" {
-		return path.Join(strings.TrimPrefix(s.key, s.bucket.prefix), manifestsFolder)
+	if s.bucket.vended {
+		return path.Join(s.stream, load.State.Name, manifestsFolder)
 	}
-	return path.Join(s.stream, load.State.Name, manifestsFolder)
+	return path.Join(strings.TrimPrefix(s.key, s.bucket.prefix), manifestsFolder)
 }
 
 const manifestsFolder = "_manifests"

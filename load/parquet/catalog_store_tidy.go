@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/penstock-data/penstock/load"
 )
 
 // tidy removes a file under two conditions: the number in its name is not above the number of the oldest kept commit,
@@ -37,13 +39,15 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 }
 
 // list returns the files of the stream with their sizes. If the keys are for one table at a time, it returns only the
-// files of the present tables. The files of dropped tables are then never removed.
+// files of the present tables. The files of dropped tables are then never removed. If there is no commit, it returns the
+// files of the head table, which show whether the catalog has lost this table.
 func (s *tableStore) list(ctx context.Context, m *manifest) (map[string]int64, error) {
 	found := map[string]int64{}
 	folders := []string{s.key + "/"}
 	if s.bucket.vended {
-		folders = nil
+		folders = []string{s.key + "/" + load.State.Name + "/"}
 		if m != nil {
+			folders = nil
 			for _, t := range m.Tables {
 				folders = append(folders, s.key+"/"+t.Folder+"/")
 			}
