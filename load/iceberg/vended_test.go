@@ -20,6 +20,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/load/parquet"
 )
@@ -132,13 +133,27 @@ func startVended(t testing.TB) (*guard, place) {
 	return g, vended(inRESTBucket(t, g.forward(t, startReferenceIn(t, store, "CATALOG_INCLUDE__CREDENTIALS=true")), store))
 }
 
+// unshared is a lake whose tables cannot be shared by sources.
+type unshared struct{ *parquet.Lake }
+
+// Share hides the method of [load.Sharer].
+func (unshared) Share() {}
+
 // Each key of the catalog is valid only for the folder of one table.
 func TestVended(t *testing.T) {
 	_, at := startVended(t)
-	d := driver(at)
-	d.Skip = func(name string) bool {
-		return skipInShort(name) || slices.Contains([]string{"shared by sources", "sources side by side"}, name)
+	lakes := driver(at)
+	d := lakes
+	d.Open = func(t testing.TB, step func(string) error) load.Destination {
+		return unshared{lakes.Open(t, step).(*parquet.Lake)}
 	}
+	d.Rows = func(t testing.TB, of load.Destination, name string) []loadtest.Row {
+		return lakes.Rows(t, of.(unshared).Lake, name)
+	}
+	d.Comment = func(t testing.TB, of load.Destination, name, column string) string {
+		return lakes.Comment(t, of.(unshared).Lake, name, column)
+	}
+	d.Skip = skipInShort
 	loadtest.Run(t, d)
 }
 
