@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"io"
 	"net/http"
 	"sync"
 	"testing"
@@ -44,5 +45,15 @@ func TestAttempted(t *testing.T) {
 			require.Equal(t, "GET", seen[i].Method)
 		}
 		require.Equal(t, time.Second, seen[1].Elapsed)
+	})
+}
+
+// A connection that ends without an answer is not a file that ends.
+func TestClosedConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := virtualClient(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }), nil)
+		_, err := c.Read(t.Context(), Request{Path: "/v2/contacts"})
+		require.ErrorContains(t, err, "read /v2/contacts: the connection was closed (")
+		require.ErrorIs(t, err, io.EOF)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -132,7 +133,11 @@ func (k *call) fault(class Class, resp *http.Response, message string) *Error {
 func (k *call) broken(resp *http.Response, err error) *Error {
 	class, err := unanswered(err)
 	e := k.fault(class, nil, "")
-	e.Err = &cause{text: k.c.redact.excerpt(oneLine(err.Error()), 256), err: err}
+	words := err.Error()
+	if errors.Is(err, io.EOF) {
+		words = "the connection was closed"
+	}
+	e.Err = &cause{text: k.c.redact.excerpt(oneLine(words), 256), err: err}
 	if longHeader(err) {
 		e.Class, k.malformed = Malformed, maxMalformed
 	}
