@@ -37,23 +37,32 @@ func (o *Opener) forState(c *config.Config) int {
 // limited returns a copy of a destination with the number of connections that it gets.
 func (o *Opener) limited(c *config.Config, k Kind, d config.Destination) config.Destination {
 	if o.Connections.Most > 0 && k.Server != nil {
-		_, d.Connections = o.split(c, k.Server(d))
+		all, ok := c.Destination(d.Name) // d may come from [config.Destination.For]
+		if !ok {
+			all = d
+		}
+		_, d.Connections = o.split(c, k.Server(all.For(anySource)))
 	}
 	return d
 }
 
+// anySource is the name of a source in the place of {source}. A URL with {source} in its user or host is not valid.
+const anySource = "x"
+
 // split divides the connections to a server. It returns how many of them the state gets, and how many each URL of a
-// destination on this server gets. If the state is on this server too, it gets at least half of them.
+// destination on this server gets. If the state is on this server too, half of the connections are divided among the
+// URLs, and the state gets the rest. But each URL and the state get at least the number that they need, so with many
+// URLs the state gets less than half, and all of them together more than the limit.
 //
 // If {source} is in a URL, each source has connections of its own. Then each source gets the smallest number, and the
 // number of sources that are read at once decides how many connections there are.
 func (o *Opener) split(c *config.Config, server string) (state, each int) {
 	urls, least, perSource := map[string]bool{}, fewest, false
 	for _, d := range c.Destinations {
-		if k, err := o.Kind(c, d); err == nil && k.Server != nil && k.Server(d) == server {
+		if k, err := o.Kind(c, d); err == nil && k.Server != nil && k.Server(d.For(anySource)) == server {
 			urls[d.URL.Reveal()] = true
 			least = max(least, d.Together+1)
-			perSource = perSource || d.For("").URL != d.URL
+			perSource = perSource || d.For(anySource).URL != d.URL
 		}
 	}
 	most, shared := o.Connections.Most, c.State.URL != "" && postgres.ServerOf(c.State.URL.Reveal()) == server

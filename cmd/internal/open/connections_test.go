@@ -32,6 +32,8 @@ func TestConnectionsFor(t *testing.T) {
 		"the state on another server":     {8, two, []config.Destination{{URL: one}}, 8, 8},
 		"a destination on another server": {8, one, []config.Destination{{URL: two}, {URL: one}}, 4, 8},
 		"the state is a folder":           {8, "", []config.Destination{{URL: one}}, 0, 8},
+		"a user for each source":          {16, one, []config.Destination{{URL: "postgres://{source}@one/db"}}, 10, 2},
+		"a host for each source":          {16, one, []config.Destination{{URL: "postgres://u@{source}.example/db"}}, 12, 2},
 		"a database for each source":      {8, one, []config.Destination{{URL: "postgres://u@one/{source}"}}, 6, 2},
 	} {
 		for i := range c.to {
