@@ -22,7 +22,7 @@ source. To learn more about a stream, run ` + "`penstock discover`" + `.`,
 		Example: "  penstock explain crm.leads",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := a.open.Load()
+			c, err := a.open.LoadNames()
 			if err != nil {
 				return err
 			}

@@ -41,7 +41,7 @@ Sources that failed come first.`,
   penstock sources list --json | jq -r 'select(.failures > 2) | .source'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.open.Load()
+			c, err := a.open.LoadNames()
 			if err != nil {
 				return err
 			}

@@ -226,7 +226,7 @@ type RunDetail struct {
 	Passes  []Pass   `json:"passes" jsonschema:"description=If there are very many\\, only the most severe."`
 	Total   int      `json:"passes_total" jsonschema:"description=Number of passes."`
 	Rejects []Reject `json:"rejects" jsonschema:"description=The first rejects."`
-	Groups  []Group  `json:"reject_groups" jsonschema:"description=All rejects\\, counted by stream\\, pointer and reason."`
+	Groups  []Group  `json:"reject_groups" jsonschema:"description=Rejects of the run\\, counted by stream\\, pointer and reason. Only the newest 5000 rejects of each destination are counted."`
 	Changes []Change `json:"changes" jsonschema:"description=Changes of tables."`
 	Checks  []Check  `json:"checks" jsonschema:"description=Results of the checks of the data."`
 	Log     []Line   `json:"log"`
