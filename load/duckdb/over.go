@@ -4,6 +4,7 @@ package duckdb
 
 import (
 	"context"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"os"
@@ -50,7 +51,11 @@ func OpenParquet(ctx context.Context, files, deletes map[string][]string, views 
 	if v.engine.write, err = v.engine.connect(ctx); err != nil {
 		return v, err
 	}
-	for _, q := range overSQL(files, deletes, views, v.engine.temp) {
+	numbered, err := v.numbered(ctx, files, deletes)
+	if err != nil {
+		return v, err
+	}
+	for _, q := range overSQL(files, deletes, numbered, views, v.engine.temp) {
 		if err := v.engine.write.Exec(ctx, q); err != nil {
 			return v, err
 		}
@@ -61,12 +66,42 @@ func OpenParquet(ctx context.Context, files, deletes map[string][]string, views 
 // overMemoryLimit is higher than the limit for commits, because queries here read whole tables.
 const overMemoryLimit = "1GB"
 
-// fileColumn is a column with the path of the file that contains the row. A view finds the source of a row in this
-// path. The view itself does not show the column.
-const fileColumn = load.Prefix + "file"
+// The views of files use two columns that they do not show. No user column has the prefix of fileColumn, but one may have
+// the name numberColumn.
+const (
+	fileColumn   = load.Prefix + "file" // the path of the file that contains the row
+	numberColumn = "file_row_number"    // the position of the row in its file
+)
+
+// numbered returns the names of the views with deleted rows whose files have a column of the name numberColumn. DuckDB
+// cannot number the rows of such files by itself.
+func (v *ParquetViews) numbered(ctx context.Context, files, deletes map[string][]string) (map[string]bool, error) {
+	out := map[string]bool{}
+	for name := range deletes {
+		q := fmt.Sprintf("SELECT column_name FROM (DESCRIBE SELECT * FROM read_parquet([%s], union_by_name = true, hive_partitioning = false))", literals(files[name]))
+		err := v.engine.write.Query(ctx, q, func(row []driver.Value) error {
+			if column, _ := row[0].(string); strings.EqualFold(column, numberColumn) {
+				out[name] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func literals(paths []string) string {
+	out := make([]string, len(paths))
+	for i, p := range paths {
+		out[i] = literal(p)
+	}
+	return strings.Join(out, ", ")
+}
 
 // overSQL returns the statements that create the views and block access to all other files.
-func overSQL(files, deletes map[string][]string, views map[string]string, temp string) []string {
+func overSQL(files, deletes map[string][]string, numbered map[string]bool, views map[string]string, temp string) []string {
 	q := []string{
 		"SET temp_directory = " + literal(temp),
 		"SET memory_limit = " + literal(overMemoryLimit),
@@ -76,36 +111,49 @@ func overSQL(files, deletes map[string][]string, views map[string]string, temp s
 		"SET TimeZone = 'UTC'",
 	}
 	var allowed []string
-	list := func(paths []string) string {
-		out := make([]string, len(paths))
-		for i, p := range paths {
-			out[i] = literal(p)
-		}
-		allowed = append(allowed, out...)
-		return strings.Join(out, ", ")
-	}
 	for name, paths := range files {
-		from, columns, more, join := list(paths), "*", "", ""
-		if slices.ContainsFunc(paths, func(p string) bool { return strings.Contains(p, "/"+schemas.ColSource+"=") }) {
-			// Sources that share a table have one folder each. The folder's name identifies the source of the rows.
-			columns = fmt.Sprintf("regexp_extract(%s, '/%s=([^/]+)/', 1) AS %[2]s, * EXCLUDE (%[1]s)", fileColumn, schemas.ColSource)
-			more = ", filename = '" + fileColumn + "'"
-		}
-		if deletes[name] != nil { // the names of files are unique, so they identify a file at any place
-			columns = "* EXCLUDE (" + fileColumn + ", file_row_number)"
-			more = ", filename = '" + fileColumn + "', file_row_number = true"
-			join = fmt.Sprintf(" AS r ANTI JOIN read_parquet([%s], hive_partitioning = false) AS d ON parse_filename(d.file_path) = parse_filename(r.%s) AND d.pos = r.file_row_number",
-				list(deletes[name]), fileColumn)
-		}
-		q = append(q, fmt.Sprintf("CREATE VIEW %s AS SELECT %s FROM read_parquet([%s], union_by_name = true, hive_partitioning = false%s)%s",
-			sqlmerge.Ident(name), columns, from, more, join))
+		q = append(q, "CREATE VIEW "+sqlmerge.Ident(name)+" AS "+overFiles(paths, deletes[name], numbered[name]))
+		allowed = slices.Concat(allowed, paths, deletes[name])
 	}
 	for name, query := range views {
 		q = append(q, "CREATE VIEW "+sqlmerge.Ident(name)+" AS "+query)
 	}
 	slices.Sort(allowed)
-	return append(q, "SET allowed_paths = ["+strings.Join(allowed, ", ")+"]",
+	return append(q, "SET allowed_paths = ["+literals(allowed)+"]",
 		"SET enable_external_access = false", "SET lock_configuration = true")
+}
+
+// overFiles returns a SELECT of the rows of files without the deleted rows. The parameter `numbered` says that the files
+// have a column of the name numberColumn.
+func overFiles(paths, deletes []string, numbered bool) string {
+	hidden, first, number := []string{literal(fileColumn)}, "", numberColumn
+	if slices.ContainsFunc(paths, func(p string) bool { return strings.Contains(p, "/"+schemas.ColSource+"=") }) {
+		// Sources that share a table have one folder each. The folder's name identifies the source of the rows. The files
+		// of an Iceberg table have a column with the source too.
+		first = fmt.Sprintf("regexp_extract(%s, '/%s=([^/]+)/', 1) AS %[2]s, ", fileColumn, schemas.ColSource)
+		hidden = append(hidden, literal(schemas.ColSource))
+	}
+	const options = ", hive_partitioning = false, filename = '" + fileColumn + "'"
+	from := fmt.Sprintf("read_parquet([%s], union_by_name = true%s", literals(paths), options)
+	switch {
+	case numbered:
+		// A scan of one file returns its rows in their order, unless the setting preserve_insertion_order is false.
+		number = load.Prefix + "row"
+		each := make([]string, len(paths))
+		for i, p := range paths {
+			each[i] = fmt.Sprintf("SELECT *, row_number() OVER () - 1 AS %s FROM read_parquet(%s%s)", number, literal(p), options)
+		}
+		from = "(" + strings.Join(each, " UNION ALL BY NAME ")
+	case deletes != nil:
+		from += ", file_row_number = true"
+	}
+	from += ") AS r"
+	if deletes != nil { // the names of files are unique, so they identify a file at any place
+		hidden = append(hidden, literal(number))
+		from += fmt.Sprintf(" ANTI JOIN read_parquet([%s], hive_partitioning = false) AS d ON parse_filename(d.file_path) = parse_filename(r.%s) AND d.pos = r.%s",
+			literals(deletes), fileColumn, number)
+	}
+	return fmt.Sprintf("SELECT %sCOLUMNS(lambda c: c NOT IN (%s)) FROM %s", first, strings.Join(hidden, ", "), from)
 }
 
 // Query implements [load.Querier].

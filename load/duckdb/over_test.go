@@ -4,12 +4,16 @@ package duckdb
 
 import (
 	"database/sql"
+	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
 	"github.com/stretchr/testify/require"
+
+	"github.com/penstock-data/penstock/load"
 )
 
 // Files with different columns, written at different times, form one view. No other file can be read.
@@ -42,6 +46,40 @@ func TestOver(t *testing.T) {
 		"COPY (SELECT 1) TO '" + filepath.Join(dir, "d.csv") + "'", "SET memory_limit = '8GB'", "SELECT 1; SELECT 2",
 	} {
 		require.Error(t, v.Query(t.Context(), sql, func(arrow.RecordBatch) error { return nil }), sql)
+	}
+}
+
+// Sources share a table. The view has the same columns, whether rows are deleted or not. The files of a catalog have a
+// column with the source, and plain Parquet files do not. A user's column may have the name of a column that DuckDB adds.
+func TestOverColumns(t *testing.T) {
+	dir := t.TempDir()
+	for source, column := range map[string]string{"catalog": ", 'berlin' AS _penstock_source", "plain": ""} {
+		for _, user := range []string{"name", "file_row_number", "FILE_ROW_NUMBER", "filename"} {
+			folder := filepath.Join(dir, source+user, "_penstock_source=berlin")
+			require.NoError(t, os.MkdirAll(folder, 0o700))
+			a, b, deleted := filepath.Join(folder, "a.parquet"), filepath.Join(folder, "b.parquet"), filepath.Join(dir, source+user+".parquet")
+			writeParquet(t, a, "SELECT unnest([1, 2, 3]) AS id, 'x' AS "+user+column)
+			writeParquet(t, b, "SELECT unnest([4, 5]) AS id, 'y' AS "+user+column)
+			writeParquet(t, deleted, "SELECT 'file:///other/place/b.parquet' AS file_path, 0 AS pos")
+			for _, deletes := range []map[string][]string{nil, {"t": {deleted}}} {
+				v, err := OpenParquet(t.Context(), map[string][]string{"t": {a, b}}, deletes, nil)
+				require.NoError(t, err, user)
+				var rows []string
+				require.NoError(t, v.Query(t.Context(), "FROM t ORDER BY id", func(r arrow.RecordBatch) error {
+					require.Equal(t, []string{"_penstock_source", "id", user}, load.Names(r.Schema()))
+					for i := range int(r.NumRows()) {
+						rows = append(rows, r.Column(0).ValueStr(i)+" "+r.Column(1).ValueStr(i)+" "+r.Column(2).ValueStr(i))
+					}
+					return nil
+				}))
+				want := []string{"berlin 1 x", "berlin 2 x", "berlin 3 x", "berlin 4 y", "berlin 5 y"}
+				if deletes != nil {
+					want = slices.Delete(want, 3, 4)
+				}
+				require.Equal(t, want, rows)
+				require.NoError(t, v.Close())
+			}
+		}
 	}
 }
 
