@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -91,8 +92,12 @@ func (l *Lake) Path(ctx context.Context, name string) (string, error) {
 }
 
 // Files returns the files of every table, by the name of the table. All files of a stream belong to one generation.
-// They exist as long as this generation is kept.
+// They exist as long as this generation is kept. If the lake has a catalog, Files returns an error, because some rows of
+// its files are deleted: see [Lake.Fetch].
 func (l *Lake) Files(ctx context.Context) (map[string][]string, error) {
+	if l.o.Catalog != nil {
+		return nil, errors.New("list files: a lake with a catalog has files with deleted rows: use Fetch, which also returns its delete files")
+	}
 	all, err := l.manifests(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("list files: %w", err)
