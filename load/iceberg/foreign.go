@@ -96,18 +96,14 @@ func (c *catalog) lookBack(ctx context.Context, meta table.Metadata, want int64)
 	out.last = meta.SnapshotByID(want)
 	h := &history{c: c, meta: meta}
 	s := meta.CurrentSnapshot()
+	foreign := &foreignRun{}
 	for s != nil && s.SnapshotID != want {
-		switch {
-		case summaryOf(s)[propCommit] != "":
+		if summaryOf(s)[propCommit] != "" {
 			out.unfinished = true
-		default:
-			before, err := h.parent(ctx, s)
-			if err != nil {
-				return since{}, err
-			}
-			if !sameRows(s, before) {
-				out.diff = append(out.diff, describe(s))
-			}
+			out.diff = append(out.diff, foreign.changes(s)...)
+			foreign = &foreignRun{}
+		} else {
+			foreign.add(s)
 		}
 		if out.last != nil && s.SequenceNumber < out.last.SequenceNumber {
 			s = nil // s is older than the wanted snapshot, which is therefore not an ancestor of s
@@ -115,6 +111,7 @@ func (c *catalog) lookBack(ctx context.Context, meta table.Metadata, want int64)
 			return since{}, err
 		}
 	}
+	out.diff = append(out.diff, foreign.changes(s)...)
 	if s == nil && out.diff == nil {
 		out.diff = []string{fmt.Sprintf("its current snapshot does not descend from penstock's last snapshot %d: another program has rolled the table back, or snapshots have expired", want)}
 	}
@@ -124,16 +121,39 @@ func (c *catalog) lookBack(ctx context.Context, meta table.Metadata, want int64)
 	return out, nil
 }
 
-// sameRows reports whether a snapshot has the same rows as the snapshot `before`, its parent, according to its operation
-// and the summaries. A program that compacts files leaves out the rows that delete files mark as deleted. So it may
-// remove more rows than it adds, but not more than the number of deleted rows.
-func sameRows(s, before *table.Snapshot) bool {
-	number := func(of *table.Snapshot, what string) int64 {
-		n, _ := strconv.ParseInt(summaryOf(of)[what], 10, 64) // 0 if missing
-		return n
+// foreignRun is a run of snapshots of other programs that directly follows a snapshot of penstock.
+type foreignRun struct {
+	changed []string // the snapshots that certainly change rows
+	fewer   []string // the snapshots that only replace files, but remove more rows than they add
+	missing int64    // how many more rows they remove
+}
+
+// add adds the snapshot that comes before the others of the run. It reads only the operation and the summary.
+func (r *foreignRun) add(s *table.Snapshot) {
+	missing := number(s, "deleted-records") - number(s, "added-records")
+	switch {
+	case s.Summary == nil || s.Summary.Operation != table.OpReplace || missing < 0:
+		r.changed = append(r.changed, describe(s))
+	case missing > 0:
+		r.fewer = append(r.fewer, describe(s))
+		r.missing += missing
 	}
-	fewer := number(s, "deleted-records") - number(s, "added-records")
-	return s.Summary != nil && s.Summary.Operation == table.OpReplace && fewer >= 0 && fewer <= number(before, "total-position-deletes")
+}
+
+// changes returns the changes of rows. The snapshot `own` is penstock's snapshot before the run; nil: it was not found. A
+// program that compacts files leaves out the rows that delete files mark as deleted. So all snapshots of the run together
+// may lose as many rows as `own` has deleted rows. // Invariant 16
+func (r *foreignRun) changes(own *table.Snapshot) []string {
+	if r.missing > number(own, "total-position-deletes") {
+		return append(r.changed, r.fewer...)
+	}
+	return r.changed
+}
+
+// number returns a number of a snapshot's summary; 0 if it is missing.
+func number(s *table.Snapshot, what string) int64 {
+	n, _ := strconv.ParseInt(summaryOf(s)[what], 10, 64)
+	return n
 }
 
 func describe(s *table.Snapshot) string {
