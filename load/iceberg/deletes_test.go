@@ -5,6 +5,7 @@ package iceberg
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/apache/iceberg-go"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -42,6 +44,9 @@ func TestDeletes(t *testing.T) {
 		require.Equal(t, []string{"1", "3", "13"}, []string{says.Properties["total-delete-files"], says.Properties["total-position-deletes"], says.Properties["total-records"]}, name)
 	}
 
+	_, err := l.Files(t.Context())
+	require.ErrorContains(t, err, "delete files", "the files alone have too many rows")
+
 	// Another program compacts the table, and so leaves out the deleted rows.
 	for i, removed := range []string{"13", "15"} {
 		foreignSnapshot(t, o, "leads", int64(11+i), table.Summary{Operation: table.OpReplace, Properties: iceberg.Properties{
@@ -67,6 +72,68 @@ func TestDeletes(t *testing.T) {
 	}
 	must(t, l, at, 6, 10)
 	require.Equal(t, map[string]int{"6": 10}, batches(t, o, "leads"))
+}
+
+// Another program compacts a table twice. The first compaction leaves out all deleted rows. So the second one must not
+// leave out any row, although its summary says that there still are deleted rows. Invariant 16
+func TestForeignReplacesTogether(t *testing.T) {
+	o := withDeletes(warehouse)(t)
+	l := open(t, o)
+	at := must(t, l, must(t, l, "", 1, 10), 2, 3)
+	replace := func(id int64, removed string) {
+		foreignSnapshot(t, o, "leads", id, table.Summary{Operation: table.OpReplace, Properties: iceberg.Properties{
+			"added-records": "10", "deleted-records": removed, "total-position-deletes": "3"}})
+	}
+	replace(11, "12")
+	replace(12, "11")
+	at = must(t, l, at, 3, 3)
+	require.Equal(t, "3", metadata(t, o, "leads").CurrentSnapshot().Summary.Properties["total-position-deletes"])
+	replace(13, "13")
+	replace(14, "12")
+	_, err := put(t.Context(), l, at, 4, 3)
+	require.ErrorIs(t, err, load.ErrForeignChange)
+	require.ErrorContains(t, err, "snapshot 14 (replace)")
+	require.ErrorContains(t, err, "snapshot 13 (replace)")
+}
+
+// In mode history, each commit ends few versions and adds more. The number of files must stay small, because each
+// commit reads the manifest. Compaction must also keep all versions. Invariant 6
+func TestHistoryFewFiles(t *testing.T) {
+	const commits, ended, added, first = 50, 5, 40, 300
+	for name, changed := range map[string]func(n int) int{
+		"old records change": func(n int) int { return n * ended % (first - ended) },
+		"new records change": func(n int) int { return first + n*added - ended - 20 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := warehouse(t)
+			o.KeepFor, o.Deletes = -1, parquet.DeleteRule{MinSize: 1, MaxShare: 0.9}
+			l := open(t, o)
+			id := func(from, n int) (ids []string) {
+				for i := range n {
+					ids = append(ids, strconv.Itoa(from+i))
+				}
+				return ids
+			}
+			putKeyed(t, l, schemas.History, []string{"id"}, schemas.Int64, id(0, first)...)
+			most := 0
+			for n := range commits {
+				ids := append(id(changed(n), ended), id(first+n*added, added)...)
+				putKeyed(t, l, schemas.History, []string{"id"}, schemas.Int64, ids...)
+				files, _, err := l.Fetch(t.Context(), t.TempDir(), func(table string) bool { return table == "things" })
+				require.NoError(t, err)
+				most = max(most, len(files["things"]))
+			}
+			require.Less(t, most, 32)
+			current, all := map[string]int{}, read(t, o, "things")
+			require.Len(t, all, first+commits*(ended+added))
+			for _, r := range all {
+				if r[schemas.ColValidTo] == "" {
+					current[r["id"]]++
+				}
+			}
+			require.Len(t, current, first+commits*added)
+		})
+	}
 }
 
 func batches(t *testing.T, o Options, name string) map[string]int {

@@ -2,6 +2,7 @@ package parquet
 
 import (
 	"context"
+	"math"
 	"math/bits"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -13,6 +14,7 @@ import (
 const (
 	smallRows       = 32 << 10 // segments with fewer rows are merged with segments of the same size class
 	mergeCount      = 8        // number of segments that are merged into one
+	mergeMixedCount = 16       // from this number of adjacent small segments on, some are merged although their size classes differ
 	mergeLargeCount = 512      // from this number of large segments on, some of them are merged too
 )
 
@@ -57,20 +59,19 @@ func sizeOf(s *segment) int {
 	return bits.Len64(uint64(rows)) / 3
 }
 
-// The function mergeable() returns segments of one size class and one partition. If the table keeps versions, only
-// adjacent segments are merged, so that versions stay in the order in which they were written.
+// The function mergeable() returns segments of one size class and one partition. For a table that keeps versions, see
+// [mergeableVersions].
 func mergeable(t *table, segs []*segment) []*segment {
+	if t.Mode == schemas.Append || t.Mode == schemas.History {
+		return mergeableVersions(segs)
+	}
 	type class struct {
 		part string
 		size int
 	}
 	all := map[class][]*segment{}
-	for i, s := range segs {
+	for _, s := range segs {
 		c := class{s.Part, sizeOf(s)}
-		versions := t.Mode == schemas.Append || t.Mode == schemas.History
-		if versions && i > 0 && (class{segs[i-1].Part, sizeOf(segs[i-1])}) != c {
-			all[c] = nil // a merge would move these rows past the segments in between
-		}
 		all[c] = append(all[c], s)
 		limit := mergeCount
 		if c.size < 0 {
@@ -81,6 +82,53 @@ func mergeable(t *table, segs []*segment) []*segment {
 		}
 	}
 	return nil
+}
+
+// mergeableVersions returns adjacent segments of one partition, so that versions stay in the order in which they were
+// written. If small segments of different size classes alternate, no class has eight adjacent segments. So from 16
+// adjacent small segments on, some of them are merged, whatever their classes are. The same applies to 512 adjacent
+// segments, of which some are large. // Invariant 6
+func mergeableVersions(segs []*segment) []*segment {
+	var part, small, like int // where the segments begin that are of this partition, small, and of this size class
+	for i, s := range segs {
+		size := sizeOf(s)
+		if i > 0 {
+			before := sizeOf(segs[i-1])
+			if segs[i-1].Part != s.Part {
+				part, small, like = i, i, i
+			}
+			if size < 0 || before < 0 {
+				small = i
+			}
+			if size != before {
+				like = i
+			}
+		}
+		switch n := i + 1; {
+		case size >= 0 && n-like >= mergeCount:
+			return segs[like:n]
+		case size >= 0 && n-small >= mergeMixedCount:
+			return fewestRows(segs[small:n])
+		case n-part >= mergeLargeCount:
+			return fewestRows(segs[part:n])
+		}
+	}
+	return nil
+}
+
+// fewestRows returns the eight adjacent segments that have the fewest rows together.
+func fewestRows(segs []*segment) []*segment {
+	best, least := 0, int64(math.MaxInt64)
+	for i := range len(segs) - mergeCount + 1 {
+		rows := int64(0)
+		for _, s := range segs[i : i+mergeCount] {
+			rows += s.root().stored()
+		}
+		if rows < least {
+			best, least = i, rows
+		}
+	}
+	return segs[best : best+mergeCount]
 }
 
 // mergeSegments merges the segments into one. The order of the rows stays the same.

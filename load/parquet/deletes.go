@@ -3,7 +3,6 @@ package parquet
 import (
 	"context"
 	"slices"
-	"sync"
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/zeebo/xxh3"
@@ -179,79 +178,41 @@ func (p *patch) visit(ctx context.Context, first int64, columns []arrow.Array, e
 	return p.move(rows, len(refs))
 }
 
-// movedRows collects the rows that move to other files, because they end or get a tombstone. It writes one file for
-// each table and partition. Several goroutines may use it at the same time.
-type movedRows struct {
-	mu      sync.Mutex
-	writers map[movedFile]*writer
-	parts   []string
-}
-
-type movedFile struct{ table, part string }
-
-// add adds rows of the table t. The parameter part is the partition of their root rows.
-func (v *movedRows) add(x *builder, t *table, part string, columns []arrow.Array, rows int) (err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	k := movedFile{t.Name, part}
-	w := v.writers[k]
-	if w == nil {
-		if load.Child(t.schema) {
-			part = ""
-		}
-		if w, err = x.create(t, part); err != nil {
-			return err
-		}
-		if v.writers == nil {
-			v.writers = map[movedFile]*writer{}
-		}
-		v.writers[k] = w
-		if !slices.Contains(v.parts, k.part) {
-			v.parts = append(v.parts, k.part)
-		}
-	}
-	return w.add(columns, rows)
-}
-
-// abandon removes unfinished files.
-func (v *movedRows) abandon() {
-	for _, w := range v.writers {
-		w.abandon()
-	}
-	v.writers = nil
-}
-
-// addMoved adds segments with the rows that have moved. They come before the segments with new rows, because the
-// versions of a record must stay in the order in which they were written.
-func (m *merge) addMoved(ctx context.Context, f *family) error {
-	slices.Sort(f.moved.parts)
-	for _, part := range f.moved.parts {
-		seg := m.next.newSegment(f.t.Name, part)
-		for _, t := range f.tables() {
-			k := movedFile{t.Name, part}
-			w := f.moved.writers[k]
-			if w == nil {
-				continue
-			}
-			delete(f.moved.writers, k)
-			var err error
-			if seg.Files[t.Name], err = w.finish(ctx); err != nil {
+// patchMoving does the same as patch, but first it makes the function p.move write rows into another file. It adds this
+// file to `moved`, by the name of the table. So a goroutine has only one such file open at a time.
+func (x *builder) patchMoving(ctx context.Context, old *file, part string, p *patch, moved map[string]*file) (*file, error) {
+	var w *writer
+	p.move = func(rows []arrow.Array, n int) (err error) {
+		if w == nil {
+			if w, err = x.create(p.t, part); err != nil {
 				return err
 			}
 		}
-		m.next.Segments = append(m.next.Segments, seg)
-		m.seen.here[seg.ID] = newBitset(seg.root().Rows)
+		return w.add(rows, n)
 	}
-	f.moved.parts = nil
-	return nil
+	out, err := x.patch(ctx, old, part, p)
+	switch {
+	case w == nil:
+		return out, err
+	case err != nil:
+		w.abandon()
+		return nil, err
+	}
+	moved[p.t.Name], err = w.finish(ctx)
+	return out, err
 }
 
-func (f *family) tables() []*table {
-	out := []*table{f.t}
-	for _, c := range f.children {
-		out = append(out, c.t)
+// addMoved adds a segment with the rows that have moved from the segment s. It comes directly after s. So the versions
+// of a record stay in the order in which they were written, and compaction finds the moved rows of several commits side
+// by side. // Invariant 6
+func (m *merge) addMoved(t *table, s *segment, moved map[string]*file) {
+	if moved[t.Name] == nil {
+		return
 	}
-	return out
+	seg := m.next.newSegment(t.Name, s.Part)
+	seg.Files = moved
+	m.next.Segments = slices.Insert(slices.Clone(m.next.Segments), slices.Index(m.next.Segments, s)+1, seg)
+	m.seen.here[seg.ID] = newBitset(seg.root().Rows)
 }
 
 // limitDeleted writes files of a table and its child tables again while they have too many deleted rows. It begins with

@@ -21,7 +21,6 @@ type family struct {
 	staged   *staged
 	supplied *batchIndex
 	edits    map[int64]*segmentEdits
-	moved    movedRows
 
 	children []*childRows
 }

@@ -12,40 +12,44 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-func (m *merge) rewriteSegment(ctx context.Context, f *family, g *segmentEdits, adds map[string][]ref) (*segment, error) {
+// rewritten is the result of the edits of a segment.
+type rewritten struct {
+	seg   *segment         // takes the place of the segment; nil: no rows are left
+	moved map[string]*file // the rows that have moved to other files, by table
+}
+
+func (m *merge) rewriteSegment(ctx context.Context, f *family, g *segmentEdits, adds map[string][]ref) (rewritten, error) {
+	out := rewritten{g.seg, map[string]*file{}}
 	fx := &effects{m: m, f: f}
 	p := &patch{t: f.t, staged: f.staged, edits: g.edits, seen: fx.collect, when: m.when.UnixMicro()}
 	p.by = func(e edit) ref { return f.supplied.rows[e.by].ref }
 	p.needs, p.dead = fx.needs(), f.deadIn(g.edits)
-	p.move = func(rows []arrow.Array, n int) error { return f.moved.add(m.builder, f.t, g.seg.Part, rows, n) }
-	root, err := m.patch(ctx, g.seg.root(), g.seg.Part, p)
+	root, err := m.patchMoving(ctx, g.seg.root(), g.seg.Part, p, out.moved)
 	if err != nil {
-		return nil, err
+		return rewritten{}, err
 	}
 	defer fx.release()
-	s := g.seg
-	if root != s.root() {
-		s = s.with(f.t.Name, root)
+	if root != out.seg.root() {
+		out.seg = out.seg.with(f.t.Name, root)
 	}
 	for _, b := range f.children {
-		old := s.Files[b.t.Name]
+		old := out.seg.Files[b.t.Name]
 		var edits []edit
 		if old != nil {
 			if edits, err = fx.childEdits(ctx, b.t, old); err != nil {
-				return nil, err
+				return rewritten{}, err
 			}
 		}
 		c := &patch{t: b.t, staged: b.staged, edits: edits, adds: adds[b.t.Name], needs: []string{}, when: m.when.UnixMicro()}
-		c.move = func(rows []arrow.Array, n int) error { return f.moved.add(m.builder, b.t, g.seg.Part, rows, n) }
-		fresh, err := m.patch(ctx, old, "", c)
+		fresh, err := m.patchMoving(ctx, old, "", c, out.moved)
 		if err != nil {
-			return nil, err
+			return rewritten{}, err
 		}
 		if fresh != old {
-			s = s.with(b.t.Name, fresh)
+			out.seg = out.seg.with(b.t.Name, fresh)
 		}
 	}
-	return s, nil
+	return out, nil
 }
 
 type patch struct {

@@ -187,9 +187,8 @@ func (m *merge) list(ctx context.Context, f *family, n int) error {
 
 func (m *merge) markDeleted(ctx context.Context, f *family) error {
 	m.leaveFiles(f)
-	defer f.moved.abandon()
 	edits := f.sorted()
-	results := make([]*segment, len(edits))
+	results := make([]rewritten, len(edits))
 	work, working := errgroup.WithContext(ctx)
 	work.SetLimit(m.lake.o.Writers)
 	for i, g := range edits {

@@ -13,7 +13,6 @@ const splitRows = 32 << 10
 
 func (m *merge) write(ctx context.Context, f *family) error {
 	m.leaveFiles(f)
-	defer f.moved.abandon()
 	plots := m.planSegments(f)
 	if len(plots) == 0 && len(f.edits) == 0 {
 		return nil
@@ -35,7 +34,7 @@ func (m *merge) write(ctx context.Context, f *family) error {
 		m.build(working, work, f, p)
 	}
 	edits := f.sorted()
-	results := make([]*segment, len(edits))
+	results := make([]rewritten, len(edits))
 	for i, g := range edits {
 		work.Go(func() (err error) {
 			results[i], err = m.rewriteSegment(working, f, g, adds[g.seg.ID])
@@ -185,14 +184,12 @@ func (m *merge) build(ctx context.Context, work *errgroup.Group, f *family, p *s
 	}
 }
 
-func (m *merge) addResults(ctx context.Context, f *family, plots []*segmentPlan, edits []*segmentEdits, results []*segment) error {
+func (m *merge) addResults(ctx context.Context, f *family, plots []*segmentPlan, edits []*segmentEdits, results []rewritten) error {
 	for i, g := range edits {
-		if err := m.exchange(ctx, f.t, g, results[i]); err != nil {
+		if err := m.exchange(ctx, f.t, g, results[i].seg); err != nil {
 			return err
 		}
-	}
-	if err := m.addMoved(ctx, f); err != nil {
-		return err
+		m.addMoved(f.t, results[i].seg, results[i].moved)
 	}
 	for _, p := range plots {
 		m.next.Segments = append(m.next.Segments, p.seg)
