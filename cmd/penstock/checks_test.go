@@ -71,3 +71,27 @@ func TestHoldInTheMiddleOfAPass(t *testing.T) {
 	s = run(pipeline.StatusComplete)
 	require.Equal(t, checks.Failed, s.Checks[0].Outcome, "rows that are stored fail the check, and hold nothing back")
 }
+
+// A stream without records has no table. Its checks still have results.
+func TestChecksOfAnAbsentTable(t *testing.T) {
+	db, err := sqlite.Open(sqlite.Options{Path: filepath.Join(t.TempDir(), "w.sqlite")})
+	require.NoError(t, err)
+	defer db.Close()
+	source := sourcetest.New(map[string]*sourcetest.List{"crm_leads": {Size: 10, Total: true}})
+	unchecked := 0
+	rep, err := pipeline.Run(t.Context(), pipeline.Config{
+		Name: "nightly", Source: source, Streams: []schemas.Stream{sourcetest.Stream("crm_leads")},
+		Destinations: []pipeline.Destination{{Name: "warehouse", Destination: db}},
+		Checks:       map[string][]schemas.Check{"crm_leads": {{Name: "some", Kind: schemas.CheckRows, Min: "1"}}},
+		Progress: func(e pipeline.Event) {
+			if e.Kind == pipeline.EventEnd && e.Report.Unchecked && len(e.Report.Checks) == 0 {
+				unchecked++
+			}
+		},
+	})
+	require.NoError(t, err)
+	require.Equal(t, 1, unchecked, "the checks run after the last stream")
+	require.Equal(t, pipeline.StatusComplete, rep.Streams[0].Status)
+	require.Len(t, rep.Streams[0].Checks, 1)
+	require.Equal(t, "some: the table does not exist: 0 rows, fewer than 1", rep.Streams[0].Checks[0].String())
+}

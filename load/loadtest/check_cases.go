@@ -171,6 +171,13 @@ func testCheckHolds(t *testing.T, d Driver, mode schemas.Mode, keyed bool) {
 	x := b.begin()
 	b.write(x, put{table, []Row{invoice(run, 4, Row{"id": "5", "number": "e", "amount": "5.00"})}})
 	require.ErrorContains(t, x.Commit(t.Context(), "held"), "1 row fails")
+	b.pass.Hold = []schemas.Check{{Name: "texts", Kind: schemas.CheckRange, Columns: []string{"number"}, Min: "0"}}
+	x = b.begin()
+	b.write(x, put{table, []Row{invoice(run, 4, Row{"id": "5", "number": "e", "amount": "5.00"})}})
+	var e *load.CheckError
+	err := x.Commit(t.Context(), "held")
+	require.ErrorAs(t, err, &e, "a later attempt would fail in the same way")
+	require.ErrorContains(t, err, "texts: it cannot run: column number has the type")
 }
 
 // held returns checks that hold rows of the table invoices back.

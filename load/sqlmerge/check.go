@@ -69,10 +69,13 @@ func (x *tx) hold(ctx context.Context) error {
 		}
 		one := rowCheck{ctx: ctx, r: x.sql.Session, t: t, Check: c, fresh: true, now: x.in.when}
 		out, err := one.run()
-		if err != nil {
+		unfit, cannot := errors.AsType[*unfitError](err)
+		switch {
+		case cannot: // a later attempt would fail in the same way
+			held.Failed = append(held.Failed, load.FailedCheck{Check: c, CheckOutcome: load.CheckOutcome{Rows: -1, Detail: "it cannot run: " + unfit.Error()}})
+		case err != nil:
 			return fmt.Errorf("check %s of %s: %w", c.Name, name, err)
-		}
-		if out.Failing > 0 {
+		case out.Failing > 0:
 			held.Failed = append(held.Failed, load.FailedCheck{Check: c, CheckOutcome: out})
 		}
 	}
@@ -81,6 +84,11 @@ func (x *tx) hold(ctx context.Context) error {
 	}
 	return nil
 }
+
+// unfitError says why a check cannot test the columns that a table has.
+type unfitError struct{ error }
+
+func (e *unfitError) Unwrap() error { return e.error }
 
 // rowCheck is a check of one table. In its SQL, t is a row of the table.
 type rowCheck struct {
@@ -112,7 +120,7 @@ func (x *rowCheck) run() (load.CheckOutcome, error) {
 	case schemas.CheckNotNull, schemas.CheckAccepted, schemas.CheckRange:
 		condition, err := x.failing()
 		if err != nil {
-			return load.CheckOutcome{}, err
+			return load.CheckOutcome{}, &unfitError{err}
 		}
 		return x.count(condition)
 	}
@@ -242,13 +250,14 @@ func (x *rowCheck) count(condition string) (out load.CheckOutcome, err error) {
 // unique counts the rows that share their values in the columns with another row. Rows without a value in one of the
 // columns do not count.
 func (x *rowCheck) unique() (out load.CheckOutcome, err error) {
-	var columns, values []string
+	var plain, columns, values []string
 	where := x.t.rows() + " AND " + x.t.current("t.")
 	for i, c := range x.Columns {
 		expr, t := "t."+Ident(c), load.TypeOf(x.t.Columns, c)
 		if _, _, err := x.operand(expr, t); err != nil {
-			return out, fmt.Errorf("column %s: %w", c, err)
+			return out, &unfitError{fmt.Errorf("column %s: %w", c, err)}
 		}
+		plain = append(plain, expr)
 		columns = append(columns, fmt.Sprintf("%s AS v%d", expr, i))
 		values = append(values, x.t.in.JSONText(fmt.Sprintf("d.v%d", i), t))
 		where += " AND " + expr + " IS NOT NULL"
@@ -258,7 +267,9 @@ func (x *rowCheck) unique() (out load.CheckOutcome, err error) {
 		group[i] = strconv.Itoa(i + 1) // by position: a source column may have the name of an alias
 	}
 	having := "count(*) > 1"
-	if x.fresh {
+	if x.fresh { // only groups with a row of this commit count, so the others are left out before they are grouped
+		list := strings.Join(plain, ", ")
+		where += fmt.Sprintf(" AND (%s) IN (SELECT %[1]s FROM %s)", list, where+x.ofCommit("t."+schemas.ColSyncedAt))
 		having += x.ofCommit("max(t." + schemas.ColSyncedAt + ")")
 	}
 	several := fmt.Sprintf("(SELECT %s, count(*) AS n FROM %s GROUP BY %s HAVING %s) AS d", strings.Join(columns, ", "), where, strings.Join(group, ", "), having)

@@ -10,7 +10,8 @@ import (
 
 // Attempt is one attempt at units that were claimed together. As soon as all streams of a unit are complete, the unit
 // is settled: its state and its report are stored, even while other units are still being read. If another worker takes
-// over the attempt, it does not read a settled unit again. An Attempt is safe for concurrent use.
+// over the attempt, it does not read a settled unit again. Checks of the data run after the last stream, so a unit with
+// such checks is settled at the end of the attempt. Then its report has their results. An Attempt is safe for concurrent use.
 type Attempt struct {
 	redact       func(string) string
 	settle       func(...state.Unit)
@@ -73,7 +74,7 @@ func (a *Attempt) streamReports(u state.Unit) (all []pipeline.StreamReport, requ
 	for _, name := range StreamsOf([]state.Unit{u}) {
 		ends, most := a.ends[name], 0
 		for _, r := range ends {
-			complete = complete && r.Status == pipeline.StatusComplete
+			complete = complete && r.Status == pipeline.StatusComplete && !r.Unchecked
 			most = max(most, r.Requests) // counted once, because all destinations share the responses
 		}
 		complete = complete && len(ends) == a.destinations

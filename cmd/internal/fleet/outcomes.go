@@ -38,7 +38,12 @@ type Outcomes struct {
 	streams  []pipeline.StreamReport // summed over the sources, by stream and destination
 	at       map[[2]string]int
 	requests int
+	results  int // results of checks in streams
 }
+
+// mostResults limits the results of checks in one report. Beyond it, only results that are not good are kept, up to the
+// same number again. // Invariant 6
+const mostResults = 20_000
 
 // NewOutcomes returns Outcomes for a run of the named pipeline. They are empty at first.
 func NewOutcomes(run, name string) *Outcomes {
@@ -76,13 +81,22 @@ func (t *Outcomes) Add(source string, r pipeline.Report, err error) Outcome {
 	t.outcomes = append(t.outcomes, o)
 	t.requests += r.Requests
 	for _, s := range r.Streams {
-		t.add(s)
+		t.add(source, s)
 	}
 	return o
 }
 
-func (t *Outcomes) add(s pipeline.StreamReport) {
+func (t *Outcomes) add(source string, s pipeline.StreamReport) {
 	s.Notices, s.Webhooks = nil, nil
+	checked := s.Checks
+	s.Checks = nil
+	for _, c := range checked {
+		if t.results < mostResults || !c.Good() && t.results < 2*mostResults {
+			c.Source = source
+			s.Checks = append(s.Checks, c)
+			t.results++
+		}
+	}
 	key := [2]string{s.Stream, s.Destination}
 	i, known := t.at[key]
 	if !known {
@@ -92,6 +106,7 @@ func (t *Outcomes) add(s pipeline.StreamReport) {
 	}
 	sum := &t.streams[i]
 	sum.Counts = sum.Counts.Add(s.Counts)
+	sum.Checks = append(sum.Checks, s.Checks...)
 	sum.Missing += s.Missing
 	sum.Passes += s.Passes
 	sum.Pages += s.Pages

@@ -36,18 +36,18 @@ func (r *run) check(ctx context.Context) {
 			if failed != nil {
 				result = checks.Broken(c, failed, r.Now())
 			}
-			if there && ctx.Err() == nil {
+			if (there || s.ended) && ctx.Err() == nil {
 				s.Checks = append(s.Checks, result)
 			}
 		}
 	}
 }
 
-// due reports whether a check runs for a stream. If no pass over the stream has ended in this run, the table may lack
-// rows. Then only the age of its rows is checked.
+// due reports whether a check runs for a stream. If the run has committed the end of no pass over the stream, the table
+// may lack rows. Then only the age of its rows is checked.
 func due(s StreamReport, c schemas.Check) bool {
 	known := slices.ContainsFunc(s.Checks, func(r checks.Result) bool { return r.Name == c.Name }) // the check has kept a commit back
-	return !known && (s.Verdict != "" || c.Kind == schemas.CheckFresh)
+	return !known && (s.ended || c.Kind == schemas.CheckFresh)
 }
 
 // tableToCheck returns the table of a stream in a destination.

@@ -84,7 +84,10 @@ type StreamReport struct {
 	Notices     []drift.Notice   `json:"notices,omitempty"`   // changes of the source, the gravest first
 	Webhooks    *cursor.Webhooks `json:"webhooks,omitempty"`  // state of its webhook events; nil if there were none
 	Checks      []checks.Result  `json:"checks,omitempty"`    // results of the checks of its table
+	Unchecked   bool             `json:"-"`                   // at the end of a stream: its checks run at the end of the run
 	Err         error            `json:"-"`
+
+	ended bool // the end of a pass was committed
 }
 
 // Report is the outcome of a run.

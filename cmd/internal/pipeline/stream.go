@@ -31,6 +31,7 @@ func (r *run) stream(ctx context.Context, s schemas.Stream, at *slot) []StreamRe
 	behind(st.destinations, reports)
 	st.settleProbes(reports)
 	for i := range reports {
+		reports[i].Unchecked = len(r.Checks[s.Name]) > 0 && !r.Options.DryRun
 		r.emit(Event{Kind: EventEnd, Stream: s.Name, Total: -1, Report: &reports[i]})
 	}
 	return reports

@@ -25,7 +25,7 @@ func printChecks(w io.Writer, streams []pipeline.StreamReport, verbose bool) {
 			case !c.Good():
 				fmt.Fprintf(w, "%-11s %s: %s\n", "check", name, Printable(c.String(), false))
 			case verbose:
-				fmt.Fprintf(w, "%-11s %s: %s passed\n", "check", name, Printable(c.Name, false))
+				fmt.Fprintf(w, "%-11s %s: %s passed\n", "check", name, Printable(c.Title(), false))
 			default:
 				continue
 			}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,7 @@ const (
 
 // Result is the result of a check in one run.
 type Result struct {
+	Source   string            `json:"source,omitempty"` // in a report over several sources
 	Name     string            `json:"name"`
 	Kind     schemas.CheckKind `json:"kind"`
 	OnFail   string            `json:"on_fail"`
@@ -48,9 +50,17 @@ func (r Result) Good() bool { return r.Outcome == OK }
 // String says what the check has found, for people.
 func (r Result) String() string {
 	if r.Outcome == Errors {
-		return r.Name + " could not run: " + r.Detail
+		return r.Title() + " could not run: " + r.Detail
 	}
-	return r.Name + ": " + r.Found()
+	return r.Title() + ": " + r.Found()
+}
+
+// Title returns the name of the check. In a report over several sources, the source comes first.
+func (r Result) Title() string {
+	if r.Source == "" {
+		return r.Name
+	}
+	return r.Source + " " + r.Name
 }
 
 // Found is like String, without the name of the check. It leaves out the examples.
@@ -74,18 +84,38 @@ type Table struct {
 // patience is how long one check may take. // Invariant 15
 const patience = 5 * time.Minute
 
-// Run runs a check. If the table does not exist, the second result is false.
+// Run runs a check. If the table does not exist, the second result is false, and the first one is what this means after
+// a pass: the table has no rows.
 func (t Table) Run(ctx context.Context, c schemas.Check, now func() time.Time) (Result, bool) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	began := time.Now()
 	out, there, err := t.outcome(ctx, c, now())
+	failed := err != nil
+	if !there && !failed {
+		out, err = noTable(c)
+	}
 	r := resultOf(c, out, now())
 	r.Took = time.Since(began)
 	if err != nil {
 		r.Outcome, r.Detail = Errors, strings.TrimPrefix(cause(err), "check "+c.Name+" of "+t.Name+": ")
 	}
-	return r, there || err != nil
+	return r, there || failed
+}
+
+// noTable returns the outcome of a check of a table that does not exist.
+func noTable(c schemas.Check) (out load.CheckOutcome, err error) {
+	switch c.Kind {
+	case schemas.CheckRows:
+		if least, err := strconv.ParseInt(c.Min, 10, 64); err == nil && least > 0 {
+			out.Failing, out.Detail = 1, fmt.Sprintf("the table does not exist: 0 rows, fewer than %d", least)
+		}
+	case schemas.CheckFresh:
+		out.Rows, out.Failing, out.Detail = -1, 1, "the table does not exist"
+	default:
+		out.Rows, err = -1, errors.New("the table does not exist")
+	}
+	return out, err
 }
 
 func (t Table) outcome(ctx context.Context, c schemas.Check, now time.Time) (load.CheckOutcome, bool, error) {
@@ -93,7 +123,7 @@ func (t Table) outcome(ctx context.Context, c schemas.Check, now time.Time) (loa
 		return t.query(ctx, c)
 	}
 	if t.Checker == nil {
-		return load.CheckOutcome{}, false, errors.New("the destination cannot check rows")
+		return load.CheckOutcome{}, true, errors.New("the destination cannot check rows")
 	}
 	return t.Checker.CheckRows(ctx, t.Key, t.Name, c, now)
 }
@@ -144,7 +174,7 @@ func OfError(err error, at time.Time) (all []Result) {
 // query runs the query of a user. Each row of its result fails the check.
 func (t Table) query(ctx context.Context, c schemas.Check) (out load.CheckOutcome, there bool, err error) {
 	if t.Query == nil {
-		return out, false, errors.New("the destination does not support SQL")
+		return out, true, errors.New("the destination does not support SQL")
 	}
 	out.Rows = -1
 	err = t.Query(ctx, func(q load.Querier) error {

@@ -83,3 +83,27 @@ func TestOfError(t *testing.T) {
 	require.NoError(t, err)
 	require.NotContains(t, string(text), "[1]", "examples are values of rows")
 }
+
+func TestNoTable(t *testing.T) {
+	of := Table{Name: "t", Checker: noTables{}}
+	for want, c := range map[string]schemas.Check{
+		"a: the table does not exist: 0 rows, fewer than 1": {Name: "a", Kind: schemas.CheckRows, Min: "1"},
+		"b: the table does not exist":                       {Name: "b", Kind: schemas.CheckFresh, Within: time.Hour},
+		"c could not run: the table does not exist":         {Name: "c", Kind: schemas.CheckNotNull},
+	} {
+		r, there := of.Run(t.Context(), c, time.Now)
+		require.False(t, there)
+		require.Equal(t, want, r.String())
+		require.False(t, r.Good())
+	}
+	r, _ := of.Run(t.Context(), schemas.Check{Name: "d", Kind: schemas.CheckRows, Max: "9"}, time.Now)
+	require.True(t, r.Good())
+	require.Zero(t, *r.Rows)
+}
+
+// noTables is a destination without tables.
+type noTables struct{}
+
+func (noTables) CheckRows(context.Context, state.Key, string, schemas.Check, time.Time) (load.CheckOutcome, bool, error) {
+	return load.CheckOutcome{}, false, nil
+}
