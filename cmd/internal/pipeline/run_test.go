@@ -38,7 +38,7 @@ func TestRunLoadsEveryStreamAndRecordsIt(t *testing.T) {
 		Stream: "crm_leads", Table: "crm_leads", Destination: "warehouse", Status: StatusComplete, Verdict: Proven,
 		Reasons: "the source states 25 records, and 25 distinct records arrived",
 		Counts:  Counts{Fetched: 25, Written: 25}, Passes: 1, Pages: 3, Requests: 3,
-		Bytes: rep.Streams[0].Bytes, Duration: rep.Streams[0].Duration,
+		Bytes: rep.Streams[0].Bytes, Duration: rep.Streams[0].Duration, ended: true,
 	}, rep.Streams[0])
 
 	certs := r.certificates("crm_leads")
