@@ -152,7 +152,9 @@ func (k *destinationRun) seal(ctx context.Context, p *pass, g *group) error {
 		return err
 	}
 	k.surveyed = false
-	k.report.ended = k.report.ended || g.end != nil
+	if g.end != nil {
+		k.report.ended, k.stated = true, stated{k.report.Verdict, k.report.Reasons}
+	}
 	k.tx, k.stored, k.main, k.pos, k.sealed, k.over = nil, next, stored, pos, k.counts, pos.LastWhole()
 	k.memory, k.learning, k.sealedPast = cmp.Or(k.learning, k.memory), "", k.overlooked
 	if k.rejectsAfter != nil {

@@ -39,6 +39,7 @@ type destinationRun struct {
 	finished bool // the run makes no further pass for this destination
 	surveyed bool // the stored cursor comes from the survey, and no pass of this run has committed
 	report   StreamReport
+	stated   stated // what the report says about the last pass whose end is committed
 
 	// What the passes so far have shown.
 	before             *reading
@@ -60,6 +61,12 @@ type destinationRun struct {
 	held         overlay.Withheld
 	learning     string       // the value of k.memory after the commit
 	rejectsAfter *reject.Open // the value of k.rejects after the commit
+}
+
+// stated is what a report says about a pass.
+type stated struct {
+	verdict Verdict
+	reasons string
 }
 
 // passRecord is what one pass did to one destination. Each pass begins with a new passRecord.

@@ -24,9 +24,7 @@ func (k *destinationRun) drop(p *pass, err error) {
 	if k.lagged != nil && !k.outdated(err) {
 		p.run.health.giveUpOn(k.dest.Name)
 	}
-	if _, held := errors.AsType[*load.CheckError](err); held {
-		k.report.Verdict, k.report.Reasons = "", "" // what the pass has proven is not stored
-	}
+	k.report.Verdict, k.report.Reasons = k.stated.verdict, k.stated.reasons // what this pass has proven is not stored // Invariant 14
 	if !k.outdated(err) && (len(p.destinations) == 1 || lasting(err) || p.run.health.hopeless(k.dest.Name)) {
 		k.fail(err)
 		return

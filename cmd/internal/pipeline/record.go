@@ -97,30 +97,27 @@ func (w *runRow) write(ctx context.Context, r *run, rep Report) error {
 		pos.Longest++
 	}
 	next := pos.Encode()
-	if err := w.commit(ctx, r, next, r.checkRows(rep, w.dest.Name), append(w.orphan(r), row)...); err != nil {
+	if err := w.commit(ctx, r, next, append(w.orphan(r), row), r.checkRows(rep, w.dest.Name)); err != nil {
 		return fmt.Errorf("destination %s: %w", w.dest.Name, err)
 	}
 	w.stored = next
 	return nil
 }
 
-// commit() commits results of checks, rows of [load.Runs] and the cursor of the runs. If the destination was surveyed,
+// commit() commits rows of [load.Runs], results of checks, and the cursor of the runs. If the destination was surveyed,
 // the commit is a settlement, which takes fewer statements than a transaction of a stream.
-func (w *runRow) commit(ctx context.Context, r *run, next state.Cursor, checked [][]any, rows ...[]any) error {
+func (w *runRow) commit(ctx context.Context, r *run, next state.Cursor, rows, checked [][]any) error {
 	key, pass := r.Key(runStream), load.Pass{Run: r.Run, Whole: true, Now: r.Now}
 	s, able := w.dest.Destination.(*surveyedDestination)
 	if able {
 		at, known := s.surveyOf(key)
 		able = known && at.Cursor == w.stored
 	}
-	if !able {
-		return commitRun(ctx, w.dest, key, w.stored, next, pass, checked, rows)
-	}
 	var own []load.OwnRows
 	for _, of := range []struct {
 		table schemas.Table
 		rows  [][]any
-	}{{load.Runs, rows}, {load.Checks, checked}} {
+	}{{load.Checks, checked}, {load.Runs, rows}} {
 		if len(of.rows) == 0 {
 			continue
 		}
@@ -131,21 +128,18 @@ func (w *runRow) commit(ctx context.Context, r *run, next state.Cursor, checked 
 		defer b.Release()
 		own = append(own, load.OwnRows{Table: of.table, Batch: b})
 	}
-	return s.by.Settle(ctx, []load.Settlement{{Key: key, Expected: w.stored, Next: next, Pass: pass, Rows: own}})[0]
-}
-
-// commitRun commits results of checks and rows of [load.Runs] in a transaction of their own.
-func commitRun(ctx context.Context, d load.Destination, k state.Key, from, next state.Cursor, p load.Pass, checked, rows [][]any) error {
-	tx, err := d.Begin(ctx, k, from, p)
+	if able {
+		return s.by.Settle(ctx, []load.Settlement{{Key: key, Expected: w.stored, Next: next, Pass: pass, Rows: own}})[0]
+	}
+	tx, err := w.dest.Begin(ctx, key, w.stored, pass)
 	if err != nil {
 		return err
 	}
 	defer tx.Rollback()
-	if err := load.WriteRows(ctx, tx, load.Checks, checked...); err != nil {
-		return err
-	}
-	if err := load.WriteRows(ctx, tx, load.Runs, rows...); err != nil {
-		return err
+	for _, o := range own {
+		if err := tx.Write(ctx, o.Table, o.Batch); err != nil {
+			return err
+		}
 	}
 	return tx.Commit(ctx, next)
 }

@@ -108,7 +108,7 @@ func (m *Metrics) makeRuns() {
 	m.runs = m.counter("runs_total", "Runs that have ended, by status.", "pipeline", "status")
 	m.running = m.gauge("runs_running", "Runs in progress.", "pipeline")
 	m.runDuration = m.histogram("run_duration_seconds", "Duration of runs.", runBuckets, "pipeline")
-	m.runSuccess = m.gauge("run_last_success_timestamp_seconds", "When the last complete run ended.", "pipeline")
+	m.runSuccess = m.gauge("run_last_success_timestamp_seconds", "When the last complete run ended that has read a stream.", "pipeline")
 	m.streamSuccess = m.gauge("stream_last_success_timestamp_seconds", "End of the last run that read the stream completely.", "pipeline", "stream", "destination")
 	m.streamDuration = m.gauge("stream_last_duration_seconds", "Duration of the stream in its last run.", "pipeline", "stream")
 	m.rows = m.counter("rows_total", "Records by outcome (written, unchanged, deduplicated, rejected), and rows marked as deleted (deleted).", "pipeline", "stream", "destination", "outcome")

@@ -86,6 +86,15 @@ func fill(m *Metrics) {
 	m.Request("main", "v2", 0, time.Second)
 }
 
+// A run whose only source is paused is complete, but has read nothing. So the data is as old as before.
+func TestRunThatReadsNothing(t *testing.T) {
+	m := newTestMetrics(func() Reading { return Reading{} })
+	m.Observe(serve.RunEnded{Pipeline: "nightly", Report: pipeline.Report{Status: pipeline.StatusComplete, Ended: ended, Paused: "main"}})
+	require.NotContains(t, scrape(t, m), "penstock_run_last_success_timestamp_seconds{")
+	m.Observe(serve.RunEnded{Pipeline: "nightly", Report: testReport()})
+	require.Contains(t, scrape(t, m), "penstock_run_last_success_timestamp_seconds{")
+}
+
 func TestMetrics(t *testing.T) {
 	m := newTestMetrics(func() Reading {
 		return Reading{

@@ -115,7 +115,7 @@ func (m *Metrics) runEnded(n serve.RunEnded) {
 	if !r.Started.IsZero() {
 		m.runDuration.WithLabelValues(p).Observe(max(0, r.Ended.Sub(r.Started).Seconds()))
 	}
-	if status == pipeline.StatusComplete {
+	if status == pipeline.StatusComplete && len(r.Streams) > 0 { // a run whose sources are paused has read nothing // Invariant 14
 		m.runSuccess.WithLabelValues(p).Set(unix(r.Ended))
 	}
 	for _, s := range r.Streams {
