@@ -3,7 +3,6 @@
 package main
 
 import (
-	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/assistant"
+	"github.com/penstock-data/penstock/cmd/internal/assistant/assistanttest"
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
@@ -90,37 +90,23 @@ func (r *assistantRig) contents() map[string]string {
 	return all
 }
 
-// callTool calls a tool. It returns the structured answer, or the text of the error.
-func callTool[Out any](t *testing.T, s *mcp.ClientSession, tool string, arguments map[string]any) (out Out, failed string) {
-	t.Helper()
-	r, err := s.CallTool(t.Context(), &mcp.CallToolParams{Name: tool, Arguments: arguments})
-	require.NoError(t, err)
-	if r.IsError {
-		return out, r.Content[0].(*mcp.TextContent).Text
-	}
-	text, err := json.Marshal(r.StructuredContent)
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &out))
-	return out, ""
-}
-
 // checkAssistant calls every tool as an assistant would.
 func checkAssistant(t *testing.T, s *mcp.ClientSession, dialect string) {
 	t.Helper()
-	list, failed := callTool[assistant.ListOutput](t, s, "list_tables", nil)
+	list, failed := assistanttest.Call[assistant.ListOutput](t, s, "list_tables", nil)
 	require.Empty(t, failed)
 	require.Equal(t, dialect, list.Dialect)
 	i := slices.IndexFunc(list.Tables, func(t assistant.TableSummary) bool { return t.Table == "crm_leads" })
 	require.GreaterOrEqual(t, i, 0)
 	require.NotEmpty(t, list.Tables[i].About)
 
-	table, failed := callTool[assistant.DescribeOutput](t, s, "describe_table", map[string]any{"table": "crm_leads"})
+	table, failed := assistanttest.Call[assistant.DescribeOutput](t, s, "describe_table", map[string]any{"table": "crm_leads"})
 	require.Empty(t, failed)
 	j := slices.IndexFunc(table.Columns, func(c assistant.ColumnDescription) bool { return c.Name == "email" })
 	require.GreaterOrEqual(t, j, 0)
 	require.Equal(t, "hmac", table.Columns[j].Mask)
 
-	out, failed := callTool[assistant.QueryOutput](t, s, "query", map[string]any{"sql": "SELECT email FROM crm_leads_current WHERE email IS NOT NULL", "limit": 3})
+	out, failed := assistanttest.Call[assistant.QueryOutput](t, s, "query", map[string]any{"sql": "SELECT email FROM crm_leads_current WHERE email IS NOT NULL", "limit": 3})
 	require.Empty(t, failed)
 	require.False(t, out.Complete)
 	require.Len(t, out.Rows, 3)
@@ -133,14 +119,14 @@ func checkAssistant(t *testing.T, s *mcp.ClientSession, dialect string) {
 	require.Contains(t, []string{"proven", "consistent"}, out.Tables[0].Verdict)
 	require.WithinDuration(t, time.Now(), out.Tables[0].ReadAt, time.Hour)
 
-	status, failed := callTool[assistant.StatusOutput](t, s, "status", map[string]any{"stream": "crm.leads"})
+	status, failed := assistanttest.Call[assistant.StatusOutput](t, s, "status", map[string]any{"stream": "crm.leads"})
 	require.Empty(t, failed)
 	require.Len(t, status.Streams, 1)
-	runs, failed := callTool[assistant.RunsOutput](t, s, "runs", map[string]any{"run": out.Tables[0].Run})
+	runs, failed := assistanttest.Call[assistant.RunsOutput](t, s, "runs", map[string]any{"run": out.Tables[0].Run})
 	require.Empty(t, failed)
 	require.Len(t, runs.Runs, 1)
 	require.Len(t, runs.Certificates, 2)
-	what, failed := callTool[map[string]any](t, s, "explain", map[string]any{"stream": "crm.leads"})
+	what, failed := assistanttest.Call[map[string]any](t, s, "explain", map[string]any{"stream": "crm.leads"})
 	require.Empty(t, failed)
 	require.Contains(t, what["yaml"], "crm.leads:")
 }
@@ -154,7 +140,7 @@ var attacks = []string{
 func checkAttacks(t *testing.T, s *mcp.ClientSession, more ...string) {
 	t.Helper()
 	for _, sql := range append(more, attacks...) {
-		_, failed := callTool[assistant.QueryOutput](t, s, "query", map[string]any{"sql": sql})
+		_, failed := assistanttest.Call[assistant.QueryOutput](t, s, "query", map[string]any{"sql": sql})
 		require.NotEmpty(t, failed, sql)
 	}
 }
@@ -177,7 +163,7 @@ func TestAssistantDuckDB(t *testing.T) {
 		out, err := r.command(args...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
-	list, failed := callTool[assistant.ListOutput](t, s, "list_tables", nil)
+	list, failed := assistanttest.Call[assistant.ListOutput](t, s, "list_tables", nil)
 	require.Empty(t, failed)
 	require.NotEmpty(t, list.Tables)
 	require.NoError(t, s.Close())
@@ -242,7 +228,7 @@ func TestAssistantServed(t *testing.T) {
 	require.Error(t, err)
 	reader, err := dial("reader-token-0123")
 	require.NoError(t, err)
-	_, failed := callTool[any](t, reader, "query", map[string]any{"sql": "SELECT 1"})
+	_, failed := assistanttest.Call[any](t, reader, "query", map[string]any{"sql": "SELECT 1"})
 	require.Contains(t, failed, "set `role: query` for the token")
 	analyst, err := dial("analyst-token-0123")
 	require.NoError(t, err)

@@ -8,8 +8,6 @@ import (
 )
 
 const (
-	firstPages  = 1    // a key is guessed once the pass has read this many pages
-	leastPages  = 6    // a key is guessed earlier if the total shows that at least this many pages follow
 	freePages   = 4    // up to this many known pages, only one guess is allowed, because it may find no records
 	perGuess    = 5    // for each further group of this many known pages, another guess is allowed
 	perLate     = 2.5  // replaces perGuess if the total shows at least longList pages, and at most half of the rate is used
@@ -29,7 +27,7 @@ const (
 // If fewer segments are read than the rate limit allows, Requests divides the largest gaps with guesses. If more
 // segments are read, those with the most remaining pages continue first. So all segments end at about the same time.
 func (p *Plan) Requests(room, parallel, window int) []Request {
-	if p.off || p.scale == nil || !p.long() {
+	if p.off || p.scale == nil {
 		return nil
 	}
 	v := p.survey(float64(window))
@@ -62,9 +60,6 @@ func (p *Plan) Requests(room, parallel, window int) []Request {
 	}
 	return out
 }
-
-// long reports whether the list is known to be long enough for guesses.
-func (p *Plan) long() bool { return p.pages >= firstPages || p.left >= leastPages }
 
 // divide decides how many guesses to send to each gap. Besides the gaps, the arguments are:
 //   - guesses: how many guesses it may send to all gaps together

@@ -86,8 +86,8 @@ func mergeable(t *table, segs []*segment) []*segment {
 
 // mergeableVersions returns adjacent segments of one partition, so that versions stay in the order in which they were
 // written. If small segments of different size classes alternate, no class has eight adjacent segments. So from 16
-// adjacent small segments on, some of them are merged, whatever their classes are. The same applies to 512 adjacent
-// segments, of which some are large. // Invariant 6
+// adjacent small segments on, eight of them are merged, whatever their classes are. From 512 adjacent segments on, eight
+// are merged whatever their sizes are. // Invariant 6
 func mergeableVersions(segs []*segment) []*segment {
 	var part, small, like int // where the segments begin that are of this partition, small, and of this size class
 	for i, s := range segs {

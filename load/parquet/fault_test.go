@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -222,7 +223,10 @@ func TestPowerCut(t *testing.T) {
 	if testing.Short() {
 		trials = 4
 	}
+	var one sync.Mutex // several files are written at the same time
 	l.disk.Sync = func(f *os.File) error {
+		one.Lock()
+		defer one.Unlock()
 		for range trials {
 			p.check(t, stage, filepath.Join(t.TempDir(), "left"))
 			states++

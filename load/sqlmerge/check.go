@@ -88,8 +88,6 @@ func (x *tx) hold(ctx context.Context) error {
 // unfitError says why a check cannot test the columns that a table has.
 type unfitError struct{ error }
 
-func (e *unfitError) Unwrap() error { return e.error }
-
 // rowCheck is a check of one table. In its SQL, t is a row of the table.
 type rowCheck struct {
 	schemas.Check

@@ -57,7 +57,7 @@ func dialect(d config.Destination) string { return cmp.Or(dialects[d.Scheme], "D
 var flags = strings.NewReplacer("--source NAME, or --to ", "the argument destination: ", "--to", "the argument destination", "`penstock docs`", "list_tables", "`penstock streams`", "status")
 
 // answerable returns an error whose text says what went wrong and what the assistant can do. It contains no secret.
-// // Invariant 5
+// Invariant 5
 func (a *Assistant) answerable(ctx context.Context, err error) error {
 	if err == nil {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/stretchr/testify/require"
 
+	"github.com/penstock-data/penstock/cmd/internal/assistant/assistanttest"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
@@ -41,9 +42,9 @@ func TestHandler(t *testing.T) {
 
 	local, err := dial(t.Context(), s.URL, "") // the daemon has no token
 	require.NoError(t, err)
-	_, failed := ask[any](t, local, "query", rows)
+	_, failed := assistanttest.Call[any](t, local, "query", rows)
 	require.Contains(t, failed, "penstock serve has no token, so it returns no rows\nhint: set `serve: {auth:")
-	list, failed := ask[ListOutput](t, local, "list_tables", nil)
+	list, failed := assistanttest.Call[ListOutput](t, local, "list_tables", nil)
 	require.Empty(t, failed)
 	require.Len(t, list.Tables, 1)
 
@@ -59,14 +60,14 @@ func TestHandler(t *testing.T) {
 	}
 	reader, err := dial(t.Context(), s.URL, "reader-token-0123")
 	require.NoError(t, err)
-	_, failed = ask[any](t, reader, "query", rows)
+	_, failed = assistanttest.Call[any](t, reader, "query", rows)
 	require.Contains(t, failed, "does not allow to read rows\nhint: set `role: query`")
-	_, failed = ask[StatusOutput](t, reader, "status", nil)
+	_, failed = assistanttest.Call[StatusOutput](t, reader, "status", nil)
 	require.Empty(t, failed)
 	for _, token := range []string{"analyst-token-0123", "owner-token-0123"} {
 		c, err := dial(t.Context(), s.URL, token)
 		require.NoError(t, err)
-		out, failed := ask[QueryOutput](t, c, "query", rows)
+		out, failed := assistanttest.Call[QueryOutput](t, c, "query", rows)
 		require.Empty(t, failed)
 		require.Equal(t, [][]any{{"Ada"}}, out.Rows)
 	}

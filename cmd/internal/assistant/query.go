@@ -116,7 +116,7 @@ type result struct {
 }
 
 // add adds a batch. If it has more rows than the limits allow, add returns errEnough, and the query ends.
-// // Invariant 6
+// Invariant 6
 func (r *result) add(b arrow.RecordBatch) error {
 	if r.columns == nil {
 		r.columns, r.rows = []Column{}, [][]any{}

@@ -37,7 +37,6 @@ type History interface {
 	Runs(context.Context, Query) (List[Run], error)
 	Run(ctx context.Context, id, source string) (RunDetail, error) // source "" means all sources; the error is ErrUnknown if there is no such run
 	Rejects(context.Context, Query) (List[Reject], error)
-	RejectGroups(context.Context, Query) (List[Group], error) // the largest first
 	Schema(context.Context, Query) (List[Change], error)
 	Audit(context.Context, Query) (List[Audit], error)
 }

@@ -22,7 +22,6 @@ type told struct {
 	sources   []board.Source
 	runs      []board.RunDetail
 	rejects   []board.Reject
-	groups    []board.Group
 	changes   []board.Change
 	audit     []board.Audit
 
@@ -75,10 +74,6 @@ func (f *told) Runs(_ context.Context, q board.Query) (board.List[board.Run], er
 
 func (f *told) Rejects(_ context.Context, q board.Query) (board.List[board.Reject], error) {
 	return cut(f.rejects, q), nil
-}
-
-func (f *told) RejectGroups(_ context.Context, q board.Query) (board.List[board.Group], error) {
-	return cut(f.groups, q), nil
 }
 
 func (f *told) Schema(_ context.Context, q board.Query) (board.List[board.Change], error) {
@@ -196,7 +191,7 @@ func (f *told) add(i int, at time.Time, say func(string) string) {
 	change := board.Change{At: at, Run: run, Destination: say("warehouse"), Table: say("crm_leads"), Column: say("amount"), Source: say("amount"), Action: say("add column"), From: say("int64"), To: say("text"), Reason: say("a value came that is no number")}
 	d.Rejects, d.Changes = []board.Reject{reject}, []board.Change{change}
 	group := board.Group{Pipeline: name, Source: source, Stream: stream, Destination: say("warehouse"), Pointer: say("/amount"), Wanted: say("int64"), Reason: say("no number"), Count: 1, Example: say(`"12,5"`)}
-	d.Groups, f.groups = []board.Group{group}, append(f.groups, group)
+	d.Groups = []board.Group{group}
 	d.Log = []board.Line{{At: began, Level: "info", Text: say("run began")}, {At: began.Add(time.Minute), Level: "error", Source: source, Stream: stream, Text: say("panic: index out of range")}}
 	f.runs, f.rejects, f.changes = append(f.runs, d), append(f.rejects, reject), append(f.changes, change)
 	p := board.Pipeline{Name: name, From: []string{say("main")}, To: []string{say("warehouse")}, Schedule: say("0 2 * * *"), Zone: "Europe/Berlin", Paused: i%3 == 2,

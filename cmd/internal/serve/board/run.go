@@ -115,6 +115,25 @@ func (s Stream) Certificate() (last PassSummary) {
 	return last
 }
 
+// GroupRejects counts rejects by stream, pointer and reason, the largest group first. The first reject of a group is its
+// example.
+func GroupRejects(rejects []Reject) (all []Group) {
+	at := map[Group]int{}
+	for _, r := range rejects {
+		g := Group{Pipeline: r.Pipeline, Source: r.Source, Stream: r.Stream, Destination: r.Destination, Pointer: r.Pointer, Wanted: r.Wanted, Reason: r.Reason}
+		i, ok := at[g]
+		if !ok {
+			i = len(all)
+			at[g] = i
+			g.Example = r.Raw
+			all = append(all, g)
+		}
+		all[i].Count++
+	}
+	slices.SortStableFunc(all, func(a, b Group) int { return cmp.Compare(b.Count, a.Count) })
+	return all
+}
+
 // Tone returns the severity of a slot's outcome.
 func (s Slot) Tone() Tone {
 	switch s.State {

@@ -27,7 +27,7 @@ func views() []view {
 		{"/sources", "sources", "Sources", "/sources", true, (*Board).sourcesPage},
 		{"/runs", "runs", "Runs", "/runs", true, listPage(func(b *Board) asking[Run] { return b.Facts.Runs })},
 		{"/runs/{run}", "run", "Run", "/runs", true, (*Board).runPage},
-		{"/rejects", "rejects", "Rejects", "/rejects", false, (*Board).rejectsPage},
+		{"/rejects", "rejects", "Rejects", "/rejects", false, rejectsPage},
 		{"/schema", "schema", "Schema", "/schema", false, listPage(func(b *Board) asking[Change] { return b.Facts.Schema })},
 		{"/audit", "audit", "Audit", "/audit", false, listPage(func(b *Board) asking[Audit] { return b.Facts.Audit })},
 		{"/webhooks", "webhooks", "Webhooks", "/webhooks", true, func(b *Board, r *http.Request) (any, error) { return b.webhooks(r.Context()) }},
@@ -184,17 +184,22 @@ type rejectsView struct {
 
 const shownGroups = 50
 
-func (b *Board) rejectsPage(r *http.Request) (any, error) {
+// rejectsPage returns a page of the rejects. The first page counts all rejects of the list by their reasons.
+func rejectsPage(b *Board, r *http.Request) (any, error) {
 	q := queryOf(r)
-	l, err := b.Facts.Rejects(r.Context(), q)
-	v := rejectsView{listView: viewOf(r, q, l)}
-	if err != nil || q.Offset > 0 {
-		return v, err
+	whole := q
+	whole.Offset, whole.Limit = 0, 0
+	l, err := b.Facts.Rejects(r.Context(), whole)
+	if err != nil {
+		return nil, err
 	}
-	q.Limit = shownGroups
-	groups, err := b.Facts.RejectGroups(r.Context(), q)
-	v.Groups, v.GroupsTotal = groups.Items, groups.Total
-	return v, err
+	from := min(q.Offset, len(l.Items))
+	v := rejectsView{listView: viewOf(r, q, List[Reject]{l.Items[from:min(from+q.Limit, len(l.Items))], l.Total, l.Hint})}
+	if from == 0 {
+		groups := GroupRejects(l.Items)
+		v.Groups, v.GroupsTotal = groups[:min(len(groups), shownGroups)], len(groups)
+	}
+	return v, nil
 }
 
 type streamsView struct {

@@ -156,33 +156,6 @@ func (f *Facts) Rejects(ctx context.Context, q board.Query) (board.List[board.Re
 	}), nil
 }
 
-// RejectGroups implements board.History.
-func (f *Facts) RejectGroups(ctx context.Context, q board.Query) (board.List[board.Group], error) {
-	limit, offset := q.Limit, q.Offset
-	q.Limit, q.Offset = 0, 0
-	all, err := f.Rejects(ctx, q)
-	groups := groupsOf(all.Items)
-	return part(groups, board.Query{Limit: limit, Offset: offset}, func(board.Group) bool { return true }), err
-}
-
-// groupsOf counts rejects by stream, pointer and reason. The first reject of a group is its example.
-func groupsOf(rejects []board.Reject) (all []board.Group) {
-	at := map[board.Group]int{}
-	for _, r := range rejects {
-		g := board.Group{Pipeline: r.Pipeline, Source: r.Source, Stream: r.Stream, Destination: r.Destination, Pointer: r.Pointer, Wanted: r.Wanted, Reason: r.Reason}
-		i, ok := at[g]
-		if !ok {
-			i = len(all)
-			at[g] = i
-			g.Example = r.Raw
-			all = append(all, g)
-		}
-		all[i].Count++
-	}
-	slices.SortStableFunc(all, func(a, b board.Group) int { return cmp.Compare(b.Count, a.Count) })
-	return all
-}
-
 // Schema implements board.History.
 func (f *Facts) Schema(ctx context.Context, q board.Query) (board.List[board.Change], error) {
 	var all []board.Change
@@ -252,7 +225,7 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 	for _, b := range snapshots {
 		d.Checks = append(d.Checks, part(b.checks, board.Query{Limit: shownChecks}, func(c board.Check) bool { return c.Run == id }).Items...)
 		rejects := part(b.rejects, board.Query{}, func(r board.Reject) bool { return r.Run == id }).Items
-		d.Groups = append(d.Groups, groupsOf(rejects)...)
+		d.Groups = append(d.Groups, board.GroupRejects(rejects)...)
 		d.Rejects = append(d.Rejects, rejects[:min(len(rejects), shownRejects)]...)
 		d.Changes = append(d.Changes, part(b.changes, board.Query{Limit: shownChanges}, func(c board.Change) bool { return c.Run == id && !own(c) }).Items...)
 	}

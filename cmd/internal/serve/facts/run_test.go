@@ -11,22 +11,6 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-func TestRejectGroups(t *testing.T) {
-	reject := func(stream, pointer, reason, raw string) board.Reject {
-		return board.Reject{Pipeline: "p", Stream: stream, Destination: "w", Pointer: pointer, Reason: reason, Raw: raw}
-	}
-	groups := groupsOf([]board.Reject{
-		reject("a", "/x", "no number", "1"), reject("a", "/y", "no number", "2"), reject("b", "/x", "no number", "3"), reject("a", "/x", "too long", "4"),
-		reject("a", "/y", "no number", "5"), reject("a", "/y", "no number", "6"),
-	})
-	require.Equal(t, board.Group{Pipeline: "p", Stream: "a", Destination: "w", Pointer: "/y", Reason: "no number", Count: 3, Example: "2"}, groups[0])
-	require.Len(t, groups, 4)
-	for _, g := range groups[1:] {
-		require.Equal(t, 1, g.Count)
-	}
-	require.Empty(t, groupsOf(nil))
-}
-
 // The counters of a run in progress never go back to the older counters of the destinations.
 func TestProgressOfRunningRun(t *testing.T) {
 	r := board.Run{Requests: 10, Counts: pipeline.Counts{Fetched: 900, Written: 900}}
