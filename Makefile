@@ -157,6 +157,10 @@ reference: ## write docs/reference from the code: command line, configuration, t
 docs: ## build the documentation as a searchable site in bin/docs (needs Python 3; fetches Sphinx once)
 	@sh .ci/docs $(CURDIR)/bin/docs
 
+.PHONY: assets
+assets: ## bundle the scripts of the dashboard with their libraries (needs Node.js and npm); the bundles are committed
+	cd cmd/internal/serve/board/scripts && npm ci --ignore-scripts --no-audit --no-fund && node build.js
+
 .PHONY: release
 release: ## make the files of a release in dist: archive, wheel, SBOM, provenance, checksums; use a clean clone
 	rm -rf dist

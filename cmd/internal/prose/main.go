@@ -63,5 +63,8 @@ func skipped(path, name string) bool {
 	case "bin", "dist", "demo", "cmd/internal/prose":
 		return true
 	}
+	if name == "node_modules" {
+		return true // packages of other authors
+	}
 	return strings.HasPrefix(name, ".") && name != "." && name != ".ci" && name != ".github"
 }

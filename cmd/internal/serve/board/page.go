@@ -143,7 +143,7 @@ func asset(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Query().Get("v") == printOf(text) {
 		w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	kinds := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml", ".txt": "text/plain; charset=utf-8"}
 	w.Header().Set("Content-Type", kinds[path.Ext(name)])
 	_, _ = w.Write(text)
 }
