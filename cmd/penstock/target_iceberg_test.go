@@ -42,16 +42,19 @@ func (i icebergTarget) tables(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	defer db.Close()
-	rows, err := db.QueryContext(ctx, "SELECT table_name, metadata_location FROM iceberg_tables")
+	rows, err := db.QueryContext(ctx, "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables")
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	out := map[string]string{}
 	for rows.Next() {
-		var table, at string
-		if err := rows.Scan(&table, &at); err != nil {
+		var namespace, table, at string
+		if err := rows.Scan(&namespace, &table, &at); err != nil {
 			return nil, err
+		}
+		if strings.HasSuffix(namespace, "_penstock") {
+			table = "_" + table
 		}
 		out[table] = at
 	}

@@ -20,12 +20,21 @@ type namespaces struct{ tables, internal string }
 // internalSuffix ends the name of the namespace with the internal tables.
 const internalSuffix = "_penstock"
 
-// of returns the namespace of a table.
-func (n namespaces) of(table string) string {
+// identifier returns the namespace of a table, and the table's name in it. Some catalogs accept no name that begins with
+// an underscore, so the internal tables have their names without it.
+func (n namespaces) identifier(table string) (namespace, name string) {
 	if load.IsInternal(table) {
-		return n.internal
+		return n.internal, strings.TrimPrefix(table, "_")
 	}
-	return n.tables
+	return n.tables, table
+}
+
+// table is the inverse of identifier.
+func (n namespaces) table(namespace, name string) string {
+	if namespace == n.internal {
+		return "_" + name
+	}
+	return name
 }
 
 // headPrefix starts the names of all head tables.

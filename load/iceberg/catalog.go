@@ -34,9 +34,10 @@ const (
 )
 
 type catalog struct {
-	files   files
-	backend backend
-	step    func(name string) error
+	files      files
+	backend    backend
+	namespaces namespaces
+	step       func(name string) error
 
 	mu          sync.Mutex
 	seen        map[string]known         // metadata by table name, as last read or written
@@ -107,6 +108,11 @@ func (c *catalog) streamOf(ctx context.Context, name string) (string, error) {
 	defer c.mu.Unlock()
 	c.streams[name] = stream
 	return stream, nil
+}
+
+// Identifier implements [parquet.Catalog].
+func (c *catalog) Identifier(table string) (namespace, name string) {
+	return c.namespaces.identifier(table)
 }
 
 // Locate implements [parquet.Catalog].

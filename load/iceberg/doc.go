@@ -61,16 +61,15 @@
 // A REST catalog may give out temporary keys for the bucket, which are valid for the folder of one table. Then every
 // object is in the folder of a table, and the stream's manifests are in the folder of the head table. Some engines remove
 // orphan files in all folders below a table, so they must not do this for the head table. Without such keys, the
-// manifests are beside the folders of the tables. Before a table exists, penstock stages its creation to get keys for its
-// first data files. Tables that several sources share cannot use such keys, because their data files are in the folders
-// of the sources.
+// manifests are outside of the folders of the tables. Before a table exists, penstock stages its creation to get keys for its
+// first data files.
 //
 // # Tables in the catalog
 //
 // Tables have the same names as in other destinations. Penstock's internal tables are in a namespace of their own, which
 // has the name of the tables' namespace with the suffix _penstock. Each stream has its own internal tables, with the
-// stream's name as a suffix: _penstock_rejects__crm__leads is for the stream crm.leads. See [parquet.CatalogName]. No
-// name has a dot. The property penstock.stream of a table has the exact name of the stream. A commit changes tables in
+// stream's name as a suffix: penstock_rejects__crm__leads is for the stream crm.leads. See [parquet.CatalogName]. No
+// name begins with an underscore or has a dot. The property penstock.stream of a table has the exact name of the stream. A commit changes tables in
 // both namespaces in the same step.
 //
 // Columns have field IDs in the catalog and in the files. So no file is rewritten when a column is added, or when a

@@ -87,13 +87,19 @@ func inPython(t *testing.T, o Options, name string) engine {
 	return func(t *testing.T, table schemas.Table) (rows []loadtest.Row) {
 		t.Helper()
 		var problem bytes.Buffer
-		cmd := exec.Command(python, "-c", pythonReader, name, o.namespaces().of(table.Name)+"."+table.Name, string(text))
+		cmd := exec.Command(python, "-c", pythonReader, name, qualified(o, table.Name, "%s.%s"), string(text))
 		cmd.Stderr = &problem
 		out, err := cmd.Output()
 		require.NoError(t, err, problem.String())
 		require.NoError(t, json.Unmarshal(out, &rows))
 		return rows
 	}
+}
+
+// qualified returns the name of a table with its namespace, in the form of an engine.
+func qualified(o Options, table, form string) string {
+	namespace, name := o.namespaces().identifier(table)
+	return fmt.Sprintf(form, namespace, name)
 }
 
 func namespaceOf(o Options) string {
@@ -125,7 +131,7 @@ func inSpark(t *testing.T, o Options) engine {
 			}
 			columns = append(columns, fmt.Sprintf("'%s', "+as, f.Name, f.Name))
 		}
-		rows := s.sql(t, fmt.Sprintf("SELECT to_json(named_struct(%s)) FROM penstock.%s.`%s`", strings.Join(columns, ", "), o.namespaces().of(table.Name), table.Name))
+		rows := s.sql(t, fmt.Sprintf("SELECT to_json(named_struct(%s)) FROM penstock.%s", strings.Join(columns, ", "), qualified(o, table.Name, "%s.`%s`")))
 		out := make([]loadtest.Row, len(rows))
 		for i, r := range rows {
 			require.NoError(t, json.Unmarshal([]byte(r[0]), &out[i]))
@@ -167,7 +173,7 @@ func inTrino(t *testing.T, o Options) engine {
 		})
 	return func(t *testing.T, table schemas.Table) []loadtest.Row {
 		t.Helper()
-		rows, err := trinoRows(t.Context(), url, fmt.Sprintf(`SELECT * FROM penstock."%s"."%s"`, o.namespaces().of(table.Name), table.Name))
+		rows, err := trinoRows(t.Context(), url, `SELECT * FROM penstock.`+qualified(o, table.Name, `"%s"."%s"`))
 		require.NoError(t, err)
 		return rows
 	}

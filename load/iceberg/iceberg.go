@@ -47,7 +47,7 @@ func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 		if keys != nil {
 			keys.catalog = b.(*restCatalog)
 		}
-		return &catalog{files: files{lake}, backend: b, step: o.Step, seen: map[string]known{}, streams: map[string]string{}, claims: map[string]time.Time{}, commitLocks: map[string]chan struct{}{}}, nil
+		return &catalog{files: files{lake}, backend: b, namespaces: o.namespaces(), step: o.Step, seen: map[string]known{}, streams: map[string]string{}, claims: map[string]time.Time{}, commitLocks: map[string]chan struct{}{}}, nil
 	}
 	return parquet.Open(ctx, o.Options)
 }

@@ -55,7 +55,7 @@ func TestBucket(t *testing.T) {
 			}
 			path, err := one.Path(t.Context(), "leads")
 			require.NoError(t, err)
-			require.Regexp(t, `^s3://lake/warehouse/crm.leads/leads/metadata/00000002-[0-9a-f-]{36}.metadata.json$`, path)
+			require.Regexp(t, `^s3://lake/warehouse/crm/leads/metadata/00000002-[0-9a-f-]{36}.metadata.json$`, path)
 		})
 	}
 }
@@ -106,5 +106,5 @@ func postgresCatalog(t testing.TB) string {
 func TestManifestsOutsideOfTables(t *testing.T) {
 	o := Options{Options: bucket(t), Catalog: "sqlite:" + t.TempDir() + "/catalog.db"}
 	must(t, open(t, o), "", 1, 3)
-	require.Equal(t, []string{key.Stream}, manifestFolders(t, o))
+	require.Equal(t, []string{"penstock_penstock/crm.leads"}, manifestFolders(t, o))
 }

@@ -137,11 +137,12 @@ func (p *pointers) names(ctx context.Context) ([]string, error) {
 }
 
 func (p *pointers) namesIn(ctx context.Context, namespace string) ([]string, error) {
-	all, err := p.query(ctx, "SELECT table_name, '' FROM iceberg_tables"+whereNamespace, p.catalog, namespace)
+	all, err := p.query(ctx, "SELECT table_namespace, table_name, '' FROM iceberg_tables"+whereNamespace, p.catalog, namespace)
 	return slices.Collect(maps.Keys(all)), err
 }
 
-// query runs a query that returns two columns: table names, and a text about each table.
+// query runs a query that returns three columns: the namespace and the name of a table, and a text about it. It returns
+// the texts by table.
 func (p *pointers) query(ctx context.Context, q string, args ...any) (map[string]string, error) {
 	rows, err := p.db.QueryContext(ctx, p.placeholders(q), args...)
 	if err != nil {
@@ -150,11 +151,11 @@ func (p *pointers) query(ctx context.Context, q string, args ...any) (map[string
 	defer rows.Close()
 	out := map[string]string{}
 	for rows.Next() {
-		var name, text string
-		if err := rows.Scan(&name, &text); err != nil {
+		var namespace, name, text string
+		if err := rows.Scan(&namespace, &name, &text); err != nil {
 			return nil, fmt.Errorf("read catalog: %w", err)
 		}
-		out[name] = text
+		out[p.namespaces.table(namespace, name)] = text
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("read catalog: %w", err)
@@ -169,9 +170,10 @@ func (p *pointers) locate(ctx context.Context, names ...string) (map[string]stri
 	}
 	args := []any{p.catalog}
 	for _, name := range names {
-		args = append(args, p.namespaces.of(name), name)
+		namespace, name := p.namespaces.identifier(name)
+		args = append(args, namespace, name)
 	}
-	return p.query(ctx, "SELECT table_name, metadata_location FROM iceberg_tables WHERE catalog_name = ? AND metadata_location IS NOT NULL"+
+	return p.query(ctx, "SELECT table_namespace, table_name, metadata_location FROM iceberg_tables WHERE catalog_name = ? AND metadata_location IS NOT NULL"+
 		" AND (table_namespace, table_name) IN (VALUES (?, ?)"+strings.Repeat(", (?, ?)", len(names)-1)+")", args...)
 }
 
@@ -224,16 +226,17 @@ func (p *pointers) commit(ctx context.Context, all []change) error {
 func (p *pointers) one(ctx context.Context, tx *sql.Tx, s change) error {
 	var result sql.Result
 	var err error
+	namespace, name := p.namespaces.identifier(s.table)
 	switch {
 	case s.from == "":
 		result, err = tx.ExecContext(ctx, p.placeholders(`INSERT INTO iceberg_tables (catalog_name, table_namespace, table_name, metadata_location)
-			VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`), p.catalog, p.namespaces.of(s.table), s.table, s.to)
+			VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING`), p.catalog, namespace, name, s.to)
 	case s.to == "":
 		result, err = tx.ExecContext(ctx, p.placeholders("DELETE FROM iceberg_tables"+whereNamespace+" AND table_name = ? AND metadata_location = ?"),
-			p.catalog, p.namespaces.of(s.table), s.table, s.from)
+			p.catalog, namespace, name, s.from)
 	default:
 		result, err = tx.ExecContext(ctx, p.placeholders("UPDATE iceberg_tables SET metadata_location = ?, previous_metadata_location = ?"+whereNamespace+
-			" AND table_name = ? AND metadata_location = ?"), s.to, s.from, p.catalog, p.namespaces.of(s.table), s.table, s.from)
+			" AND table_name = ? AND metadata_location = ?"), s.to, s.from, p.catalog, namespace, name, s.from)
 	}
 	if err != nil {
 		return err

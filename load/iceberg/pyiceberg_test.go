@@ -82,7 +82,7 @@ func TestPython(t *testing.T) {
 		require.Equal(t, []string{"2", "2026-11-03 00:00:00+00:00"}, []string{r["batch"], r["on"]})
 	}
 	require.Len(t, got["leads__mails"].Rows, 5)
-	require.Equal(t, string(at), got["_penstock_state__crm__leads"].Rows[0]["cursor"])
+	require.Equal(t, string(at), got["penstock_state__crm__leads"].Rows[0]["cursor"])
 }
 
 // If Iceberg allows the change from the old type to the new one, the widened column keeps its field ID. Otherwise it

@@ -260,10 +260,10 @@ func TestExpiry(t *testing.T) {
 		require.EqualValues(t, 3, rows.NumRows())
 		rows.Release()
 	}
-	data, err := filepath.Glob(filepath.Join(o.Path, "crm.leads", "leads", "*.parquet"))
+	data, err := filepath.Glob(filepath.Join(o.Path, namespaceOf(o), "leads", "data", "*.parquet"))
 	require.NoError(t, err)
 	require.LessOrEqual(t, len(data), 5)
-	meta, err := filepath.Glob(filepath.Join(o.Path, "crm.leads", "leads", "metadata", "*"))
+	meta, err := filepath.Glob(filepath.Join(o.Path, namespaceOf(o), "leads", "metadata", "*"))
 	require.NoError(t, err)
 	lists := 0
 	for _, name := range meta {
@@ -305,7 +305,7 @@ func TestColumnsAreAdded(t *testing.T) {
 		require.NoError(t, x.Commit(t.Context(), from))
 	}
 	files := func() []string { // not filepath.Glob: the folder's name has brackets
-		data, err := fs.Glob(os.DirFS(filepath.Join(o.Path, "crm.leads", "things")), "*.parquet")
+		data, err := fs.Glob(os.DirFS(filepath.Join(o.Path, namespaceOf(o), "things", "data")), "*.parquet")
 		require.NoError(t, err)
 		return data
 	}

@@ -3,7 +3,6 @@
 package iceberg
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -89,7 +88,8 @@ func (r *restCatalog) under(namespace string, parts ...string) []string {
 
 // table() returns the parts of a URL path: those of the table's path, followed by the given parts.
 func (r *restCatalog) table(name string, parts ...string) []string {
-	return append(r.under(r.namespaces.of(name), "tables", name), parts...)
+	namespace, name := r.namespaces.identifier(name)
+	return append(r.under(namespace, "tables", name), parts...)
 }
 
 func (r *restCatalog) root(parts ...string) []string {
@@ -143,7 +143,7 @@ func (r *restCatalog) namesIn(ctx context.Context, namespace string) (out []stri
 			return nil, fmt.Errorf("list tables: %w", err)
 		}
 		for _, t := range answer.Identifiers {
-			out = append(out, t.Name)
+			out = append(out, r.namespaces.table(namespace, t.Name))
 		}
 		if answer.Next == "" || answer.Next == page {
 			return out, nil
@@ -228,62 +228,6 @@ func (r *restCatalog) Close() error {
 	return nil
 }
 
-type tableChange struct {
-	Identifier   identifier          `json:"identifier"`
-	Requirements []table.Requirement `json:"requirements"`
-	Updates      []json.RawMessage   `json:"updates"`
-}
-
-type identifier struct {
-	Namespace []string `json:"namespace"`
-	Name      string   `json:"name"`
-}
-
-// change encodes the change of a table. Some catalogs, such as Nessie, need the field last-column-id for a new schema,
-// but iceberg-go omits it.
-func (r *restCatalog) change(name string, requires []table.Requirement, updates []table.Update, lastColumn int) (tableChange, error) {
-	out := tableChange{Identifier: identifier{[]string{r.namespaces.of(name)}, name}, Requirements: requires}
-	for _, u := range updates {
-		text, err := json.Marshal(u)
-		if err != nil {
-			return out, err
-		}
-		if u.Action() == table.UpdateAddSchema {
-			var all map[string]any
-			d := json.NewDecoder(bytes.NewReader(text))
-			d.UseNumber()
-			if err := d.Decode(&all); err != nil {
-				return out, err
-			}
-			all["last-column-id"] = max(lastColumn, highestID(all["schema"]))
-			if text, err = json.Marshal(all); err != nil {
-				return out, err
-			}
-		}
-		out.Updates = append(out.Updates, text)
-	}
-	return out, nil
-}
-
-// highestID returns the highest field ID in a part of an encoded schema.
-func highestID(part any) (highest int) {
-	switch part := part.(type) {
-	case map[string]any:
-		for name, value := range part {
-			if n, ok := value.(json.Number); ok && (name == "id" || name == "element-id") {
-				id, _ := n.Int64()
-				highest = max(highest, int(id))
-			}
-			highest = max(highest, highestID(value))
-		}
-	case []any:
-		for _, value := range part {
-			highest = max(highest, highestID(value))
-		}
-	}
-	return highest
-}
-
 // create creates an empty table with the field IDs of penstock, because many catalogs cannot create a table in a
 // transaction. The commit then finds a table without snapshots, and recognizes it by the property propStream.
 func (r *restCatalog) create(ctx context.Context, name string, updates []table.Update) (bool, error) {
@@ -341,14 +285,14 @@ func (r *restCatalog) commit(ctx context.Context, all []change) error {
 
 func (r *restCatalog) oneByOne(ctx context.Context, all []change, changes []tableChange) error {
 	for i, c := range changes {
-		err := r.post(ctx, c, r.table(c.Identifier.Name))
+		err := r.post(ctx, c, r.table(c.table))
 		if err == nil {
 			continue
 		}
 		if errors.Is(err, errConflict) {
 			r.undo(ctx, all, changes[:i])
 		}
-		return fmt.Errorf("table %s: %w", c.Identifier.Name, err)
+		return fmt.Errorf("table %s: %w", c.table, err)
 	}
 	return nil
 }
@@ -359,18 +303,18 @@ func (r *restCatalog) undo(ctx context.Context, all []change, done []tableChange
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 30*time.Second)
 	defer cancel()
 	for _, c := range slices.Backward(done) {
-		i := slices.IndexFunc(all, func(o change) bool { return o.table == c.Identifier.Name })
+		i := slices.IndexFunc(all, func(o change) bool { return o.table == c.table })
 		was, is := all[i].base.CurrentSnapshot(), all[i].meta.CurrentSnapshot()
 		if was == nil || is == nil || was.SnapshotID == is.SnapshotID {
 			continue
 		}
-		back, err := r.change(c.Identifier.Name, []table.Requirement{table.AssertRefSnapshotID(table.MainBranch, &is.SnapshotID)},
+		back, err := r.change(c.table, []table.Requirement{table.AssertRefSnapshotID(table.MainBranch, &is.SnapshotID)},
 			[]table.Update{
 				table.NewSetSnapshotRefUpdate(table.MainBranch, was.SnapshotID, table.BranchRef, 0, 0, 0),
 				table.NewSetSnapshotRefUpdate(ownTag, was.SnapshotID, table.TagRef, 0, 0, 0),
 			}, 0)
 		if err == nil {
-			_ = r.post(ctx, back, r.table(c.Identifier.Name))
+			_ = r.post(ctx, back, r.table(c.table))
 		}
 	}
 }
@@ -394,18 +338,4 @@ func (r *restCatalog) post(ctx context.Context, in any, path []string) error {
 		return fmt.Errorf("%w: %w", errUnsupported, err)
 	}
 	return err
-}
-
-// requirements returns the conditions under which the catalog may change a table. Invariants 13, 16
-func requirements(base table.Metadata) []table.Requirement {
-	var current *int64
-	if s := base.CurrentSnapshot(); s != nil {
-		current = &s.SnapshotID
-	}
-	return []table.Requirement{
-		table.AssertTableUUID(base.TableUUID()),
-		table.AssertRefSnapshotID(table.MainBranch, current),
-		table.AssertCurrentSchemaID(base.CurrentSchema().ID),
-		table.AssertDefaultSpecID(base.DefaultPartitionSpec()),
-	}
 }

@@ -134,6 +134,9 @@ func (c *restClient) repeat(ctx context.Context, method string, in, out any, pat
 // lost() reports whether err leaves the outcome of a request unknown. Either the catalog did not answer, or a proxy
 // answered in its place.
 func lost(err error) bool {
+	if _, refused := errors.AsType[*tokenError](err); refused {
+		return false // nothing was sent
+	}
 	s, answered := errors.AsType[*statusError](err)
 	if !answered {
 		return true
@@ -153,11 +156,16 @@ func (c *restClient) do(ctx context.Context, method string, in, out any, path ..
 	}
 	for renewed := false; ; renewed = true {
 		status, answer, err := c.send(ctx, method, body, path)
+		refused, noToken := errors.AsType[*tokenError](err)
 		switch {
+		case noToken:
+			return refused
 		case err != nil:
 			return fmt.Errorf("%s %s: %s", method, c.base.Host, c.redact(err.Error()))
 		case (status == http.StatusUnauthorized || status == 419) && c.tokens.renew() && !renewed:
 			continue
+		case status == http.StatusUnauthorized:
+			return fmt.Errorf("%w%s", c.fault(status, answer), c.tokens.hint())
 		case status/100 != 2:
 			return c.fault(status, answer)
 		case out == nil || len(answer) == 0:

@@ -63,7 +63,7 @@ func startServer(t testing.TB, cmd *exec.Cmd, ready func() bool) {
 
 // faults describes how a proxy changes the answers of a catalog.
 type faults struct {
-	tableByTable bool // hide transactions/commit
+	tableByTable bool // hide transactions/commit, and refuse it
 	mu           sync.Mutex
 	commit       func(path string, pass func() *httptest.ResponseRecorder) *httptest.ResponseRecorder // handles a commit
 }
@@ -92,6 +92,10 @@ func forward(t testing.TB, catalog string, f *faults) string {
 		f.mu.Lock()
 		commit := f.commit
 		f.mu.Unlock()
+		if f.tableByTable && strings.HasSuffix(r.URL.Path, "/transactions/commit") {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
 		commits := r.Method == http.MethodPost && (strings.HasSuffix(r.URL.Path, "/transactions/commit") || strings.Contains(r.URL.Path, "/tables/") && bytes.Contains(body, []byte("assert-ref-snapshot-id")))
 		if commit != nil && commits {
 			answer = commit(r.URL.Path, pass)
@@ -261,7 +265,7 @@ func TestRESTCredentials(t *testing.T) {
 	require.ErrorContains(t, opened(func(o *Options) { o.Credential = "me:" + secret }), "307")
 	require.EqualValues(t, 1, refused.Load())
 	require.ErrorContains(t, opened(func(o *Options) { o.Token = secret }), "no rights for [redacted]")
-	require.ErrorContains(t, opened(func(o *Options) { o.Credential = "you:" + secret }), "get a token: the server answered 401 Unauthorized invalid_client")
+	require.ErrorContains(t, opened(func(o *Options) { o.Credential = "you:" + secret }), "get a token: the server answered 401 Unauthorized invalid_client\nhint: check credential, token_url and scope")
 	require.ErrorContains(t, opened(func(o *Options) { o.Token, o.Catalog = secret, "http://catalog.example" }), "without encryption")
 	require.ErrorContains(t, opened(func(o *Options) { o.Token, o.Catalog = secret, "https://me:"+secret+"@catalog.example" }), "without a user")
 }

@@ -38,13 +38,35 @@ func (t *tokens) sign(r *http.Request) error {
 	t.mu.Unlock()
 	token, err := source.Token()
 	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok { // its text contains the server's answer. Invariant 5
-		return fmt.Errorf("get a token: the server answered %s %s", refused.Response.Status, refused.ErrorCode)
+		text := fmt.Sprintf("get a token: the server answered %s %s", refused.Response.Status, refused.ErrorCode)
+		if code := refused.Response.StatusCode; code >= 500 || code == http.StatusTooManyRequests {
+			return errors.New(text)
+		}
+		return &tokenError{text + t.hint()}
 	}
 	if err != nil {
 		return fmt.Errorf("get a token: %w", err)
 	}
 	r.Header.Set("Authorization", "Bearer "+token.AccessToken)
 	return nil
+}
+
+// tokenError reports that the server refuses to give out a token. It is of no use to try again.
+type tokenError struct{ text string }
+
+// Error has the status and the error code of the server.
+func (e *tokenError) Error() string { return e.text }
+
+// hint returns what to do if a token is refused.
+func (t *tokens) hint() string {
+	switch {
+	case t == nil:
+		return "\nhint: set token or credential"
+	case t.fresh == nil:
+		return "\nhint: check token: it may have expired; with credential, penstock renews tokens"
+	default:
+		return "\nhint: check credential, token_url and scope"
+	}
 }
 
 // renew discards the token, so that the next request gets a new one. It returns false if the token cannot be renewed.

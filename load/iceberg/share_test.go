@@ -102,7 +102,7 @@ func sharedPruning(t *testing.T, warehouse place) {
 	files, err := metadata(t, o, "leads").Scan(table.WithRowFilter(iceberg.EqualTo(iceberg.Reference(schemas.ColSource), "bern"))).PlanFiles(t.Context())
 	require.NoError(t, err)
 	require.Len(t, files, 1)
-	require.Contains(t, files[0].File.FilePath(), "/crm.leads/_penstock_source=bern/leads/")
+	require.Contains(t, files[0].File.FilePath(), "/leads/data/_penstock_source=bern/")
 }
 
 func TestRanges(t *testing.T) {
@@ -212,9 +212,9 @@ func sharedExpiry(t *testing.T, warehouse place) {
 	readable(t, o, "leads", "leads__mails", "_penstock_state")
 	require.Equal(t, map[string]int{"berlin": 3, "boston": 4}, bySource(t, metadata(t, o, "leads"), metadata(t, o, "leads").CurrentSnapshot().SnapshotID))
 	for source, most := range map[string]int{"berlin": 4, "boston": 4} {
-		require.LessOrEqual(t, len(stored(t, o, "crm.leads/_penstock_source="+source+"/leads", ".parquet")), most)
+		require.LessOrEqual(t, len(stored(t, o, namespaceOf(o)+"/leads/data/_penstock_source="+source, ".parquet")), most)
 	}
-	require.LessOrEqual(t, len(stored(t, o, "crm.leads/_tables/leads/metadata", "-snap-")), 12, "old metadata files of the twenty commits are removed")
+	require.LessOrEqual(t, len(stored(t, o, namespaceOf(o)+"/leads/metadata", "-snap-")), 12, "old metadata files of the twenty commits are removed")
 }
 
 func counted(t testing.TB, d load.Destination, from, next state.Cursor, of arrow.DataType, rows ...loadtest.Row) error {

@@ -133,7 +133,7 @@ func TestSparkMaintains(t *testing.T) {
 	s.sql(t, "ALTER TABLE penstock.penstock.leads CREATE TAG first")
 	for n := 2; n < 5; n++ {
 		at = must(t, l, at, n, n+2)
-		for _, name := range []string{"penstock.leads", "penstock.leads__mails", "penstock_penstock._penstock_state__crm__leads"} {
+		for _, name := range []string{"penstock.leads", "penstock.leads__mails", "penstock_penstock.penstock_state__crm__leads"} {
 			require.NotEqual(t, "0", s.sql(t, sparkRewrite, name)[0][0], name)
 			s.sql(t, "CALL penstock.system.rewrite_manifests('penstock.%s')", name)
 			if n != 3 {

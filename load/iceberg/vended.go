@@ -18,7 +18,6 @@ import (
 	"github.com/apache/iceberg-go"
 	"github.com/apache/iceberg-go/table"
 
-	"github.com/penstock-data/penstock/load/parquet"
 	"github.com/penstock-data/penstock/load/parquet/objects"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -54,21 +53,17 @@ func newVendor(o Options) (*vendor, error) {
 	return v, nil
 }
 
-// Location implements [objects.Vendor]. The files of a table are in a folder with two parts: the stream and the table.
+// Location implements [objects.Vendor]. The folder of a table is in the folder of its namespace.
 func (v *vendor) Location(key string) (string, error) {
 	name, ok := strings.CutPrefix(key, v.prefix)
-	stream, name, _ := strings.Cut(name, "/")
-	folder, _, inside := strings.Cut(name, "/")
-	if !ok || !inside {
+	parts := strings.SplitN(name, "/", 4)
+	if !ok || len(parts) < 3 {
 		return "", errors.New("the catalog gives out keys only for the folders of tables")
 	}
-	if folder == "_tables" || strings.HasPrefix(folder, schemas.ColSource+"=") {
-		return "", errors.New("vended credentials cannot be used for tables that several sources share: set access_key and secret_key")
+	if parts[2] == "_manifests" && !strings.HasPrefix("_"+parts[1], headPrefix) { // without vended credentials, the manifests are outside of the folders of tables
+		return "", errors.New("the stream was loaded with access_key and secret_key, and its manifests are not in the folder of a table: remove vended_credentials and set these keys again, or load into another schema")
 	}
-	if folder == "_manifests" { // without vended credentials, the manifests are outside of the folders of tables
-		return "", errors.New("the stream was loaded with access_key and secret_key, and its manifests are not in the folder of a table: remove vended_credentials and set these keys again, or load into another schema and another prefix")
-	}
-	return v.prefix + stream + "/" + folder + "/", nil
+	return v.prefix + parts[0] + "/" + parts[1] + "/", nil
 }
 
 // delegation is the part of an answer that has the keys for a table.
@@ -84,18 +79,19 @@ type delegation struct {
 // Keys implements [objects.Vendor]. If the table does not exist yet, it asks the catalog to stage its creation: the
 // catalog then gives out keys, but creates no table. The commit creates the table.
 func (v *vendor) Keys(ctx context.Context, location string) (objects.Keys, error) {
-	stream, folder, _ := strings.Cut(strings.Trim(strings.TrimPrefix(location, v.prefix), "/"), "/")
-	name := parquet.CatalogName(stream, tableIn(folder))
+	namespace, folder, _ := strings.Cut(strings.Trim(strings.TrimPrefix(location, v.prefix), "/"), "/")
+	name := v.catalog.namespaces.tableIn(namespace, folder)
 	at := v.bucket + "/" + strings.TrimSuffix(location, "/")
 	var answer delegation
 	client := v.catalog.client.delegated()
-	path := v.catalog.table(name, "?snapshots=refs")
-	err := client.get(ctx, &answer, path...)
+	table := v.catalog.table(name, "?snapshots=refs")
+	err := client.get(ctx, &answer, table...)
 	if isStatus(err, http.StatusNotFound) {
-		err = client.repeat(ctx, http.MethodPost, staged(name, at), &answer, v.catalog.under(v.catalog.namespaces.of(name), "tables")...)
+		namespace, name := v.catalog.namespaces.identifier(name)
+		err = client.repeat(ctx, http.MethodPost, staged(name, at), &answer, v.catalog.under(namespace, "tables")...)
 	}
 	if isStatus(err, http.StatusConflict) { // another process has just created the table
-		err = client.get(ctx, &answer, path...)
+		err = client.get(ctx, &answer, table...)
 	}
 	if err != nil {
 		return objects.Keys{}, fmt.Errorf("get keys for table %s: %w", name, err)
@@ -107,12 +103,16 @@ func (v *vendor) Keys(ctx context.Context, location string) (objects.Keys, error
 	return keys, nil
 }
 
-// tableIn returns the name of the table to which a folder belongs.
-func tableIn(folder string) string {
-	if name, err := url.PathUnescape(strings.ReplaceAll(folder, "~", "%")); err == nil {
-		return name
+// tableIn returns the table whose files are in a folder. The parameters are the names of the namespace's folder and of
+// the table's folder.
+func (n namespaces) tableIn(namespace, folder string) string {
+	decode := func(folder string) string {
+		if name, err := url.PathUnescape(strings.ReplaceAll(folder, "~", "%")); err == nil {
+			return name
+		}
+		return folder
 	}
-	return folder
+	return n.table(decode(namespace), decode(folder))
 }
 
 // staged returns the request to stage the creation of a table. Its columns do not matter, because the commit creates

@@ -20,8 +20,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/penstock-data/penstock/load"
-	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/load/parquet"
 )
 
@@ -133,28 +131,10 @@ func startVended(t testing.TB) (*guard, place) {
 	return g, vended(inRESTBucket(t, g.forward(t, startReferenceIn(t, store, "CATALOG_INCLUDE__CREDENTIALS=true")), store))
 }
 
-// unshared is a lake whose tables cannot be shared by sources.
-type unshared struct{ *parquet.Lake }
-
-// Share hides the method of [load.Sharer].
-func (unshared) Share() {}
-
 // Each key of the catalog is valid only for the folder of one table.
 func TestVended(t *testing.T) {
 	_, at := startVended(t)
-	lakes := driver(at)
-	d := lakes
-	d.Open = func(t testing.TB, step func(string) error) load.Destination {
-		return unshared{lakes.Open(t, step).(*parquet.Lake)}
-	}
-	d.Rows = func(t testing.TB, of load.Destination, name string) []loadtest.Row {
-		return lakes.Rows(t, of.(unshared).Lake, name)
-	}
-	d.Comment = func(t testing.TB, of load.Destination, name, column string) string {
-		return lakes.Comment(t, of.(unshared).Lake, name, column)
-	}
-	d.Skip = skipInShort
-	loadtest.Run(t, d)
+	conformance(t, at)
 }
 
 // Keys come close to their expiry, or the store refuses them. In both cases penstock requests new keys, and the commit
@@ -210,7 +190,7 @@ func TestVendedHeadLost(t *testing.T) {
 	l := open(t, o)
 	at := must(t, l, "", 1, 3)
 	must(t, l, at, 2, 3)
-	require.Equal(t, []string{key.Stream + "/_penstock_state"}, manifestFolders(t, o))
+	require.Equal(t, []string{namespaceOf(o) + "_penstock/penstock_state__crm__leads"}, manifestFolders(t, o))
 	c := catalogOf(t, configured(t, o)).(*restCatalog)
 	head := parquet.HeadTable(key.Stream)
 	require.NoError(t, c.client.do(t.Context(), http.MethodDelete, nil, nil, c.table(head, "?purgeRequested=false")...))
@@ -225,7 +205,7 @@ func TestVendedSwitch(t *testing.T) {
 	_, place := startVended(t)
 	o := place(t)
 	at := must(t, open(t, configured(t, o)), "", 1, 3)
-	require.Equal(t, []string{key.Stream}, manifestFolders(t, o))
+	require.Equal(t, []string{namespaceOf(o) + "_penstock/crm.leads"}, manifestFolders(t, o))
 	_, err := put(t.Context(), open(t, o), at, 2, 3)
 	require.ErrorContains(t, err, "was loaded with access_key and secret_key")
 	must(t, open(t, configured(t, o)), at, 2, 3)
@@ -236,19 +216,24 @@ func TestVendedSwitch(t *testing.T) {
 	same(t, configured(t, o), 2, "after keys were configured")
 }
 
-// A source that shares tables cannot use keys of the catalog. The message says what to do.
+// Sources that share tables can use keys of the catalog, because all files of a table are in one folder.
 func TestVendedShared(t *testing.T) {
 	_, place := startVended(t)
 	o := place(t)
-	_, err := put(t.Context(), of(t, open(t, o), "berlin"), "", 1, 3)
-	require.ErrorContains(t, err, "tables that several sources share: set access_key")
+	l := open(t, o)
+	at := must(t, of(t, l, "berlin"), "", 1, 3)
+	must(t, of(t, l, "boston"), "", 1, 2)
+	must(t, of(t, open(t, o), "berlin"), at, 2, 4)
+	now := metadata(t, o, "leads")
+	require.Equal(t, map[string]int{"berlin": 4, "boston": 2}, bySource(t, now, now.CurrentSnapshot().SnapshotID))
+	require.Equal(t, []string{namespaceOf(o) + "_penstock/penstock_state__crm__leads"}, manifestFolders(t, o))
 }
 
 // A catalog must not choose to which server the files and keys go, and keys must not be in messages.
 // Invariants 5, 10
 func TestVendedKeys(t *testing.T) {
 	const secret = "do not tell"
-	now, at := time.Unix(1_000_000, 0), "s3://lake/warehouse/crm.leads/leads"
+	now, at := time.Unix(1_000_000, 0), "s3://lake/warehouse/crm/leads"
 	keys := map[string]string{"s3.access-key-id": "key", "s3.secret-access-key": secret, "s3.session-token": secret, "s3.region": "eu-central-1"}
 	with := func(name, value string) map[string]string {
 		out := map[string]string{name: value}
@@ -287,8 +272,8 @@ func TestVendedKeys(t *testing.T) {
 	var answer delegation
 	require.NoError(t, json.Unmarshal([]byte(`{"storage-credentials": [
 		{"prefix": "gs://lake", "config": {"s3.access-key-id": "google", "s3.secret-access-key": "x"}},
-		{"prefix": "s3://lake/warehouse/crm.leads/leads2", "config": {"s3.access-key-id": "sibling", "s3.secret-access-key": "x"}},
-		{"prefix": "s3://lake/warehouse/crm.leads/leads", "config": {"s3.access-key-id": "table", "s3.secret-access-key": "x", "s3.session-token-expires-at-ms": "1000060000"}},
+		{"prefix": "s3://lake/warehouse/crm/leads2", "config": {"s3.access-key-id": "sibling", "s3.secret-access-key": "x"}},
+		{"prefix": "s3://lake/warehouse/crm/leads", "config": {"s3.access-key-id": "table", "s3.secret-access-key": "x", "s3.session-token-expires-at-ms": "1000060000"}},
 		{"prefix": "s3://lake/", "config": {"s3.access-key-id": "bucket", "s3.secret-access-key": "x"}},
 		{"prefix": "s3", "config": {"s3.access-key-id": "any", "s3.secret-access-key": "x"}}]}`), &answer))
 	for location, key := range map[string]string{at: "table", at + "2": "sibling", "s3://lake/else": "bucket", "s3://other/x": "any"} {

@@ -39,10 +39,12 @@ func (b *bucket) knownUploads() []objects.Upload {
 // abortUploads aborts uploads that no commit can use. The name of a file begins with the number of the generation for
 // which the file is written. If a generation with this number already exists, no later manifest will name the file,
 // even if a process is still sending it. Other uploads may be in progress. They are aborted after a day.
-func (s *bucketStore) abortUploads(ctx context.Context, all []objects.Upload, sequence int64) {
+//
+// The function mine reports whether an object belongs to the stream.
+func (s *bucketStore) abortUploads(ctx context.Context, all []objects.Upload, sequence int64, mine func(key string) bool) {
 	n := 0
 	for _, p := range all {
-		if !s.abandoned(p, sequence) || ctx.Err() != nil {
+		if !mine(p.Key) || !abandoned(p, sequence) || ctx.Err() != nil {
 			continue
 		}
 		if err := s.bucket.o.AbortUpload(ctx, p); err != nil {
@@ -57,11 +59,13 @@ func (s *bucketStore) abortUploads(ctx context.Context, all []objects.Upload, se
 	}
 }
 
-func (s *bucketStore) abandoned(p objects.Upload, sequence int64) bool {
-	rest, mine := strings.CutPrefix(p.Key, s.key+"/")
-	if !mine || strings.HasPrefix(rest, sourcePrefix) {
-		return false
-	}
+// mine reports whether an object belongs to the stream, and not to one of the sources that have a folder in it.
+func (s *bucketStore) mine(key string) bool {
+	rest, mine := strings.CutPrefix(key, s.key+"/")
+	return mine && !strings.HasPrefix(rest, sourcePrefix)
+}
+
+func abandoned(p objects.Upload, sequence int64) bool {
 	of, ok := fileSequence(p.Key)
 	return ok && of <= sequence || time.Since(p.Begun) > abandonedAfter
 }

@@ -87,12 +87,14 @@ func (b *bucket) streams(ctx context.Context, source string) ([]string, error) {
 }
 
 func (b *bucket) store(name string) streamStore {
-	return &bucketStore{bucket: b, key: b.prefix + filepath.ToSlash(name)}
+	key := b.prefix + filepath.ToSlash(name)
+	return &bucketStore{bucket: b, key: key, dir: func(t *table) string { return key + "/" + t.Folder }}
 }
 
 type bucketStore struct {
 	bucket *bucket
 	key    string
+	dir    func(t *table) string // returns the folder of a table's data files
 
 	mu     sync.Mutex
 	seen   *manifest // the manifest that was last read or committed; nil: not read yet, or there is none
@@ -207,7 +209,7 @@ func (s *bucketStore) read(ctx context.Context, sequence int64) (*manifest, erro
 	if err := m.prepare(); err != nil {
 		return nil, fmt.Errorf("read %s/%s: %w", s.bucket.url, key, err)
 	}
-	m.locate(s, s.key)
+	m.locate(s, s.dir)
 	return m, nil
 }
 
@@ -221,7 +223,7 @@ func (s *bucketStore) live(ctx context.Context, m *manifest, t *table) (map[stri
 	s.mu.Unlock()
 	if all == nil {
 		all = map[string]int64{}
-		if err := s.bucket.o.List(ctx, s.key+"/"+t.Folder+"/", 0, func(key string, size int64) bool { all[key] = size; return true }); err != nil {
+		if err := s.bucket.o.List(ctx, s.dir(t)+"/", 0, func(key string, size int64) bool { all[key] = size; return true }); err != nil {
 			return nil, err
 		}
 	}
@@ -272,7 +274,7 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	s.remember(found)
 	if m == nil {
 		s.bucket.unfinishedUploads(ctx)
-		return s.orphaned(found)
+		return s.orphaned(found, s.where())
 	}
 	oldest := m
 	if first != last {
@@ -286,7 +288,7 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	if oldest != nil {
 		old = append(old, s.unnamed(oldest, found)...)
 	}
-	s.abortUploads(ctx, s.bucket.unfinishedUploads(ctx), m.Sequence)
+	s.abortUploads(ctx, s.bucket.unfinishedUploads(ctx), m.Sequence, s.mine)
 	if err := s.bucket.removeAll(ctx, old); err != nil {
 		s.bucket.log.Warn("cannot remove outdated objects", "bucket", s.where(), "error", err)
 	}
@@ -300,12 +302,12 @@ func (s *bucketStore) remember(files map[string]int64) {
 }
 
 // orphaned returns an error if the files show that the stream had a manifest. Before the first commit, only files of
-// the first generation can exist.
-func (s *bucketStore) orphaned(found map[string]int64) error {
+// the first generation can exist. The error says where the manifests were.
+func (s *bucketStore) orphaned(found map[string]int64, where string) error {
 	for key := range found {
 		if sequence, ok := fileSequence(key); ok && sequence > 1 {
 			return &load.ForeignChange{Table: path.Base(s.key), Diff: []string{
-				"the manifests of " + s.where() + " are missing: restore them, or remove all objects there to load the stream again"}}
+				"the manifests of " + where + " are missing: restore them, or remove all objects there to load the stream again"}}
 		}
 	}
 	return nil

@@ -66,7 +66,7 @@ func (x *builder) newTable(t schemas.Table, by partition.Spec) *table {
 		out.owner = x.key.Source
 	}
 	out.number(nil)
-	out.Folder = x.lake.nameOf(t.Name)
+	out.Folder = x.folder.store.(*tableStore).folder(t.Name)
 	return out
 }
 

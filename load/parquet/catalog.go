@@ -46,6 +46,10 @@ type Catalog interface {
 	// The keys of the map are the folders of the tables.
 	Named(ctx context.Context, stream string) (map[string]Names, error)
 
+	// Identifier returns the namespace of a table, and the table's name in it. The parameter is the table's [CatalogName].
+	// The files of the table are in a folder of that name, which is in a folder of the namespace's name.
+	Identifier(table string) (namespace, name string)
+
 	// Locate returns where the metadata of a table is, for other engines. The parameter is the table's [CatalogName]. Locate
 	// returns "" if there is no such table.
 	Locate(ctx context.Context, table string) (string, error)

@@ -19,8 +19,16 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// catalogStore keeps a lake whose commits are recorded by a [Catalog]. The files have the same names as in a
-// [bucket]. For each commit of a stream, the catalog also records the name of its manifest.
+// catalogStore keeps a lake whose commits are recorded by a [Catalog]. For each commit of a stream, the catalog also
+// records the name of its manifest.
+//
+// The tables are in the folders that other Iceberg writers use too, and that some catalogs demand. If several sources
+// share a table, the data files of each source are in a folder of their own:
+//
+//	<namespace>/<table>/metadata/
+//	<namespace>/<table>/data/
+//	<namespace>/<table>/data/_penstock_source=<source>/
+//	<namespace of internal tables>/<stream>/_manifests/
 type catalogStore struct {
 	*bucket
 	catalog Catalog
@@ -108,7 +116,9 @@ func (t *catalogStore) streams(ctx context.Context, source string) ([]string, er
 
 func (t *catalogStore) store(name string) streamStore {
 	stream, source, _ := strings.Cut(filepath.ToSlash(name), "/"+sourcePrefix)
-	return &tableStore{bucketStore: t.bucket.store(name).(*bucketStore), parent: t, stream: stream, source: source}
+	s := &tableStore{bucketStore: t.bucket.store(name).(*bucketStore), parent: t, stream: stream, source: source}
+	s.dir = s.dataFolder
+	return s
 }
 
 // path returns the location of a table. For an internal table, path returns a location for each stream, one per line.
@@ -184,7 +194,7 @@ func (s *tableStore) readNamed(ctx context.Context, name string) (*manifest, err
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", s.bucket.Location(name), err)
 	}
-	m.locate(s, s.key)
+	m.locate(s, s.dir)
 	return m, nil
 }
 
@@ -199,14 +209,25 @@ func (s *tableStore) draft(context.Context) (pendingGeneration, error) {
 	return &tableGeneration{bucketGeneration: &bucketGeneration{store: s.bucketStore}, tables: s}, nil
 }
 
-func (s *tableStore) folder(t *table) string {
-	if s.source == "" {
-		return path.Join(s.stream, t.Folder)
-	}
-	return path.Join(s.stream, sharedFolder, t.Folder)
+// folder returns the folder for the table of that name.
+func (s *tableStore) folder(name string) string {
+	namespace, name := s.parent.catalog.Identifier(CatalogName(s.stream, name))
+	return path.Join(locationName(folderOf(namespace)), locationName(folderOf(name)))
 }
 
-const sharedFolder = "_tables"
+func (s *tableStore) dataFolder(t *table) string {
+	return s.bucket.prefix + path.Join(t.Folder, "data", s.ownFolder())
+}
+
+func (s *tableStore) where() string { return s.bucket.Location(s.manifestFolder()) }
+
+// ownFolder returns the name of the folder for the files of the source, or "" if the tables are not shared.
+func (s *tableStore) ownFolder() string {
+	if s.source == "" {
+		return ""
+	}
+	return path.Base(s.key)
+}
 
 // manifestFolder returns the folder of the manifests. It is outside of the folders of tables, because some engines remove
 // every file below a table that is in none of its snapshots, and so would remove the manifests. Invariant 1
@@ -214,10 +235,11 @@ const sharedFolder = "_tables"
 // If the keys are for one table at a time, the manifests must be in the folder of a table, and are in that of the head
 // table. Then the user must not remove orphan files there: see docs/destinations/iceberg.md.
 func (s *tableStore) manifestFolder() string {
+	head := s.folder(load.State.Name)
 	if s.bucket.vended {
-		return path.Join(s.stream, load.State.Name, manifestsFolder)
+		return path.Join(head, manifestsFolder, s.ownFolder())
 	}
-	return path.Join(strings.TrimPrefix(s.key, s.bucket.prefix), manifestsFolder)
+	return path.Join(path.Dir(head), s.stream, manifestsFolder, s.ownFolder())
 }
 
 const manifestsFolder = "_manifests"
@@ -272,7 +294,7 @@ func difference(before, after map[string]DataFile) (added, removed []DataFile) {
 
 func (s *tableStore) tableFiles(base, m *manifest, t *table) TableFiles {
 	out := TableFiles{
-		Name: CatalogName(s.stream, t.Name), Table: t.Name, Columns: t.catalogSchema(), Folder: s.folder(t), PartitionBy: t.Partition,
+		Name: CatalogName(s.stream, t.Name), Table: t.Name, Columns: t.catalogSchema(), Folder: t.Folder, PartitionBy: t.Partition,
 	}
 	if len(t.Key) > 0 && !load.IsInternal(t.Name) {
 		out.Key, out.Versions = t.Key, t.Mode != schemas.Merge && t.Mode != schemas.Replace

@@ -79,7 +79,7 @@ func (d *tableGeneration) others() []string {
 // another commit came first, commitAfter returns [state.ErrMoved]. To prevent that, the function `moved` may change m
 // so that m follows the other commit. commitAfter calls this function before it stores m, if the function is not nil.
 func (d *tableGeneration) commitAfter(ctx context.Context, m *manifest, moved func(base, m *manifest) bool) (Commit, error) {
-	m.store, m.dir = d.tables, d.store.key
+	m.store = d.tables
 	if d.parentID == nil {
 		id := m.id()
 		d.parentID, d.parentLine = &id, m.Line

@@ -6,7 +6,10 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-data/penstock/load"
 )
@@ -20,7 +23,7 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	}
 	s.remember(found)
 	if m == nil {
-		return s.orphaned(found)
+		return s.orphaned(found, s.where())
 	}
 	old, err := s.outdated(ctx, m, found)
 	if err != nil {
@@ -31,35 +34,53 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 			s.bucket.log.Warn("cannot remove outdated files of shared tables", "stream", s.stream, "error", err)
 		}
 	}
-	s.abortUploads(ctx, s.bucket.unfinishedUploads(ctx), m.Sequence)
+	s.abortUploads(ctx, s.bucket.unfinishedUploads(ctx), m.Sequence, func(key string) bool {
+		return slices.ContainsFunc(s.folders(m), func(folder string) bool { return strings.HasPrefix(key, folder) })
+	})
 	if err := s.bucket.removeAll(ctx, old); err != nil {
 		s.bucket.log.Warn("cannot remove outdated files", "folder", s.where(), "error", err)
 	}
 	return nil
 }
 
-// list returns the files of the stream with their sizes. If the keys are for one table at a time, it returns only the
-// files of the present tables. The files of dropped tables are then never removed. If there is no commit, it returns the
-// files of the head table, which show whether the catalog has lost this table.
+// list returns the files in the folders of the stream, with their sizes.
 func (s *tableStore) list(ctx context.Context, m *manifest) (map[string]int64, error) {
+	var mu sync.Mutex
 	found := map[string]int64{}
-	folders := []string{s.key + "/"}
-	if s.bucket.vended {
-		folders = []string{s.key + "/" + load.State.Name + "/"}
-		if m != nil {
-			folders = nil
-			for _, t := range m.Tables {
-				folders = append(folders, s.key+"/"+t.Folder+"/")
-			}
+	work, ctx := errgroup.WithContext(ctx)
+	work.SetLimit(lookupLimit)
+	for _, folder := range s.folders(m) {
+		work.Go(func() error {
+			return s.bucket.o.List(ctx, folder, 0, func(key string, size int64) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				found[key] = size
+				return true
+			})
+		})
+	}
+	return found, work.Wait()
+}
+
+// folders returns the folders with the files of the present tables, and the folder of the manifests. The files of dropped
+// tables are never removed. If there is no commit, it returns only the folder of the head table, whose files show whether
+// the catalog has lost this table.
+func (s *tableStore) folders(m *manifest) (out []string) {
+	if m == nil {
+		m = &manifest{Tables: []*table{{Folder: s.folder(load.State.Name)}}}
+	}
+	for _, t := range m.Tables {
+		if s.source == "" {
+			out = append(out, s.bucket.prefix+t.Folder+"/")
+		} else {
+			out = append(out, s.dir(t)+"/")
 		}
 	}
-	for _, folder := range folders {
-		err := s.bucket.o.List(ctx, folder, 0, func(key string, size int64) bool { found[key] = size; return true })
-		if err != nil {
-			return nil, err
-		}
+	manifests := s.bucket.prefix + s.manifestFolder() + "/"
+	if slices.ContainsFunc(out, func(folder string) bool { return strings.HasPrefix(manifests, folder) }) {
+		return out
 	}
-	return found, nil
+	return append(out, manifests)
 }
 
 // tidyTables removes outdated files that the catalog has written for shared tables. The commits of all sources are
@@ -79,7 +100,7 @@ func (t *catalogStore) tidyTables(ctx context.Context, stream string) error {
 		for _, name := range names.Files {
 			wanted[t.prefix+name] = true
 		}
-		err := t.o.List(ctx, t.prefix+folder+"/", 0, func(key string, _ int64) bool {
+		err := t.o.List(ctx, t.prefix+folder+"/metadata/", 0, func(key string, _ int64) bool {
 			if n, ok := sequenceIn(key); ok && n <= names.Upto && !wanted[key] {
 				old = append(old, key)
 			}

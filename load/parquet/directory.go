@@ -210,7 +210,8 @@ func (s *dirStore) read(gen string) (*manifest, error) {
 			}
 		}
 	}
-	m.locate(s, gen)
+	m.dir = gen
+	m.locate(s, func(t *table) string { return filepath.Join(gen, t.Folder) })
 	return m, nil
 }
 

@@ -278,11 +278,12 @@ func (m *manifest) named(t *table) []*file {
 	return out
 }
 
-func (m *manifest) locate(s streamStore, dir string) {
-	m.store, m.dir = s, dir
+// locate records where the files of m are. The function dir returns the folder of a table's files.
+func (m *manifest) locate(s streamStore, dir func(t *table) string) {
+	m.store = s
 	for _, t := range m.Tables {
 		for _, f := range m.named(t) {
-			f.store, f.dir = s, filepath.Join(dir, t.Folder)
+			f.store, f.dir = s, dir(t)
 		}
 	}
 }

@@ -40,14 +40,14 @@ func (d *bucketGeneration) create(t *table, name string) (output, error) {
 		return nil, err
 	}
 	_ = os.Remove(f.Name()) // if the system cannot remove an open file, abandon removes it
-	return &upload{File: f, draft: d, dir: d.store.key + "/" + t.Folder}, nil
+	return &upload{File: f, draft: d, dir: d.store.dir(t)}, nil
 }
 
 // assemble does nothing, because finish has already stored the files.
 func (d *bucketGeneration) assemble(context.Context, *manifest) error { return nil }
 
 func (d *bucketGeneration) publish(ctx context.Context, m *manifest) error {
-	d.locate(m)
+	m.store = d.store
 	named := map[string]bool{}
 	for _, t := range m.Tables {
 		for _, f := range m.files(t) {
@@ -60,8 +60,6 @@ func (d *bucketGeneration) publish(ctx context.Context, m *manifest) error {
 	d.stored = slices.DeleteFunc(d.stored, func(key string) bool { return named[key] })
 	return nil
 }
-
-func (d *bucketGeneration) locate(m *manifest) { m.store, m.dir = d.store, d.store.key }
 
 func (d *bucketGeneration) move(ctx context.Context, m *manifest) error {
 	m.Parent, m.Sequence = m.Sequence, m.Sequence+1
@@ -99,7 +97,7 @@ func (d *bucketGeneration) commit(ctx context.Context, m *manifest) error {
 	if err == nil {
 		d.outcomeUnknown = false
 		d.store.learn(m)
-		d.store.abortUploads(ctx, d.store.bucket.knownUploads(), m.Sequence)
+		d.store.abortUploads(ctx, d.store.bucket.knownUploads(), m.Sequence, d.store.mine)
 	}
 	return err
 }
