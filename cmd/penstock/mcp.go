@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/assistant"
+	"github.com/penstock-data/penstock/cmd/internal/browse"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 )
 
@@ -32,7 +33,7 @@ them, and is stopped after 30 seconds.
 			if isTerminal(os.Stdin) {
 				a.log.Info("waiting for an assistant on stdin; docs/assistant.md shows how to configure one")
 			}
-			s := assistant.New(assistant.Options{Opener: &a.open, Only: to, Version: versionNow().Version})
+			s := assistant.New(assistant.Options{Browser: browse.Browser{Opener: &a.open, Only: to}, Version: versionNow().Version})
 			if err := s.Serve(cmd.Context(), os.Stdin, a.out); err != nil {
 				return err
 			}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/assistant"
 	"github.com/penstock-data/penstock/cmd/internal/assistant/assistanttest"
+	"github.com/penstock-data/penstock/cmd/internal/browse"
 	"github.com/penstock-data/penstock/extract/sandbox"
 )
 
@@ -106,7 +107,7 @@ func checkAssistant(t *testing.T, s *mcp.ClientSession, dialect string) {
 	require.GreaterOrEqual(t, j, 0)
 	require.Equal(t, "hmac", table.Columns[j].Mask)
 
-	out, failed := assistanttest.Call[assistant.QueryOutput](t, s, "query", map[string]any{"sql": "SELECT email FROM crm_leads_current WHERE email IS NOT NULL", "limit": 3})
+	out, failed := assistanttest.Call[browse.Result](t, s, "query", map[string]any{"sql": "SELECT email FROM crm_leads_current WHERE email IS NOT NULL", "limit": 3})
 	require.Empty(t, failed)
 	require.False(t, out.Complete)
 	require.Len(t, out.Rows, 3)
@@ -137,10 +138,26 @@ var attacks = []string{
 	"WITH gone AS (DELETE FROM crm_leads RETURNING id) SELECT * FROM gone", "EXPLAIN ANALYZE DELETE FROM crm_leads", "BEGIN", "COMMIT; DROP TABLE crm_leads", "",
 }
 
+// duckdbAttacks returns statements that must not run in DuckDB. Some of them would read a secret file.
+func duckdbAttacks(secret string) []string {
+	return []string{
+		"COPY crm_leads TO 'stolen.csv'", "COPY (SELECT 1) TO 'stolen.csv'", "ATTACH 'other.duckdb' AS other", "EXPORT DATABASE 'stolen'", "INSTALL httpfs", "LOAD httpfs",
+		"SET memory_limit = '1TB'", "PRAGMA database_list", "CALL force_checkpoint()", "SELECT * FROM read_csv('" + secret + "')", "SELECT content FROM read_text('" + secret + "')",
+		"FROM '" + secret + "'", "FROM read_blob('" + secret + "')", "FROM glob('*')", "FROM query('SELECT content FROM read_text(''" + secret + "'')')", "SELECT getenv('HOME')",
+	}
+}
+
+// postgresAttacks are statements that must not run in Postgres.
+var postgresAttacks = []string{
+	"COPY crm_leads TO '/tmp/stolen'", "COPY (SELECT 1) TO PROGRAM 'id'", "SELECT pg_read_file('/etc/passwd')", "SELECT lo_export(1, '/tmp/stolen')", "SELECT pg_terminate_backend(1)",
+	"SELECT query_to_xml('DELETE FROM crm_leads', true, true, '')", "SET ROLE postgres", "RESET ROLE", "VACUUM", "LISTEN x", "DO $$ BEGIN DELETE FROM crm_leads; END $$",
+	"SELECT * FROM dblink('dbname=postgres', 'DELETE FROM crm_leads') AS t(a int)", "SELECT * FROM crm_leads FOR UPDATE", "SELECT set_config('statement_timeout', '0', false)",
+}
+
 func checkAttacks(t *testing.T, s *mcp.ClientSession, more ...string) {
 	t.Helper()
 	for _, sql := range append(more, attacks...) {
-		_, failed := assistanttest.Call[assistant.QueryOutput](t, s, "query", map[string]any{"sql": sql})
+		_, failed := assistanttest.Call[browse.Result](t, s, "query", map[string]any{"sql": sql})
 		require.NotEmpty(t, failed, sql)
 	}
 }
@@ -154,9 +171,7 @@ func TestAssistantDuckDB(t *testing.T) {
 	s := r.session()
 	checkAssistant(t, s, "DuckDB")
 	secret := filepath.Join(r.dir, defaultConfig)
-	checkAttacks(t, s, "COPY crm_leads TO 'stolen.csv'", "COPY (SELECT 1) TO 'stolen.csv'", "ATTACH 'other.duckdb' AS other", "EXPORT DATABASE 'stolen'", "INSTALL httpfs", "LOAD httpfs",
-		"SET memory_limit = '1TB'", "PRAGMA database_list", "CALL force_checkpoint()", "SELECT * FROM read_csv('"+secret+"')", "SELECT content FROM read_text('"+secret+"')",
-		"FROM '"+secret+"'", "FROM read_blob('"+secret+"')", "FROM glob('*')", "FROM query('SELECT content FROM read_text(''"+secret+"'')')", "SELECT getenv('HOME')")
+	checkAttacks(t, s, duckdbAttacks(secret)...)
 	require.Equal(t, before, r.contents())
 
 	for _, args := range [][]string{{"views", "--apply"}, {"query", "SELECT 1"}} { // a command that writes, and one that reads
@@ -256,8 +271,7 @@ func TestAssistantPostgres(t *testing.T) {
 	r := newAssistantRig(t, target.url())
 	s := r.session()
 	checkAssistant(t, s, "PostgreSQL")
-	checkAttacks(t, s, "COPY crm_leads TO '/tmp/stolen'", "COPY (SELECT 1) TO PROGRAM 'id'", "SELECT pg_read_file('/etc/passwd')", "SELECT lo_export(1, '/tmp/stolen')", "SELECT pg_terminate_backend(1)",
-		"SELECT query_to_xml('DELETE FROM crm_leads', true, true, '')", "SET ROLE postgres", "VACUUM", "LISTEN x", "SELECT * FROM crm_leads FOR UPDATE", "SELECT set_config('statement_timeout', '0', false)")
+	checkAttacks(t, s, postgresAttacks...)
 	c := target.connect(t)
 	var n int
 	require.NoError(t, c.QueryRow(t.Context(), "SELECT count(*) FROM crm_leads").Scan(&n))

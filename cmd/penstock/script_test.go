@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 		"hold":           hold,
 		"penstock-quick": quick,
 		"shell":          shell,
-		"xdg-open":       browse,
+		"xdg-open":       visit,
 	})
 }
 
@@ -269,9 +269,9 @@ func scriptTokens(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// browse acts as a browser whose user allows every request. It writes the address that it opens to the file "asked",
+// visit acts as a browser whose user allows every request. It writes the address that it opens to the file "asked",
 // and follows the redirects.
-func browse() {
+func visit() {
 	address := os.Args[1]
 	err := os.WriteFile(filepath.Join(os.Getenv("WORK"), "asked"), []byte(address), 0o600)
 	if err == nil {

@@ -13,26 +13,22 @@ import (
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
-	"github.com/penstock-data/penstock/cmd/internal/open"
+	"github.com/penstock-data/penstock/cmd/internal/browse"
 )
 
 // Limits of one call. // Invariant 6
 const (
-	callTime     = 30 * time.Second // time of a call, with the wait for a file or a server
-	defaultRows  = 200              // rows of a query's result, unless the call sets a limit
-	maxRows      = 1000
-	maxBytes     = 100_000 // bytes of the rows of a result, as JSON
-	maxItems     = 300     // tables, streams or runs in an answer
-	maxCalls     = 4       // calls that run at the same time
-	maxStatement = 64 << 10
+	callTime = 30 * time.Second // time of a call, with the wait for a file or a server
+	maxBytes = 100_000          // bytes of the rows of a result, as JSON
+	maxItems = 300              // tables, streams or runs in an answer
+	maxCalls = 4                // calls that run at the same time
 )
 
 // Options describe what an assistant may read.
 type Options struct {
-	Opener  *open.Opener
-	Only    open.Selection // the destination that tools may read; the zero value allows all destinations
-	Version string         // version of penstock
-	Time    time.Duration  // time limit of a call; 0: 30 s
+	Browser browse.Browser
+	Version string        // version of penstock
+	Time    time.Duration // time limit of a call; 0: 30 s
 }
 
 // Assistant answers the calls of assistants. It is safe for concurrent use.
@@ -46,7 +42,7 @@ type Assistant struct {
 // New returns an Assistant.
 func New(o Options) *Assistant {
 	o.Time = cmp.Or(o.Time, callTime)
-	log := o.Opener.Log
+	log := o.Browser.Opener.Log
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -92,7 +88,7 @@ func (a *Assistant) server(c caller) *mcp.Server {
 	})
 	add(a, s, c, "list_tables", "List the loaded tables with their descriptions, and how fresh and how complete each table is. Also names the SQL dialect for query.", a.listTables)
 	add(a, s, c, "describe_table", "Describe one table: its columns with types and meanings, its key, its child tables, and how fresh and how complete it is.", a.describeTable)
-	add(a, s, c, "query", fmt.Sprintf("Run one read-only SQL statement. Returns at most %d rows unless limit is set, and says so if rows were left out. The result also says how fresh and how complete the tables are that the statement names.", defaultRows), a.queryFor(c))
+	add(a, s, c, "query", fmt.Sprintf("Run one read-only SQL statement. Returns at most %d rows unless limit is set, and says so if rows were left out. The result also says how fresh and how complete the tables are that the statement names.", browse.DefaultRows), a.queryFor(c))
 	add(a, s, c, "status", "Show the state of each stream: its last reading, the verdict and its reasons, and any problem.", a.status)
 	add(a, s, c, "runs", "List past runs, the newest first, or show one run with its certificates and the changes that it made to tables.", a.runs)
 	add(a, s, c, "explain", "Show what penstock knows about how a stream is read (records, key, paging, filters), and the evidence for it.", a.explain)

@@ -42,12 +42,11 @@ func (a *Assistant) Handler(guard *access.Guard) http.Handler {
 
 // mayNotQuery returns why a caller may not read rows, or nil if it may.
 func mayNotQuery(guard *access.Guard, id access.Identity) error {
-	switch {
-	case guard.Open():
-		// Every user of the machine can reach the daemon, but not every user may read the data.
+	switch err := guard.Rows(id); {
+	case errors.Is(err, access.ErrNoRows):
 		return failure.Hinted(errors.New("penstock serve has no token, so it returns no rows"),
 			"set `serve: {auth: {token: …}}` in the configuration and send it as a bearer token, or start `penstock mcp` instead")
-	case !id.Role.Includes(access.Query):
+	case err != nil:
 		return failure.Hinted(errors.New("the role of this token does not allow to read rows"), "set `role: query` for the token in the configuration of penstock")
 	}
 	return nil

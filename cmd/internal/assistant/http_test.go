@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/assistant/assistanttest"
+	"github.com/penstock-data/penstock/cmd/internal/browse"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
@@ -36,7 +37,7 @@ func dial(ctx context.Context, url, token string) (*mcp.ClientSession, error) {
 // The tokens of the daemon and their roles decide what a caller may read.
 func TestHandler(t *testing.T) {
 	guard := access.New(access.Options{})
-	s := httptest.NewServer(New(Options{Opener: opened(t), Only: open.Selection{To: "warehouse"}}).Handler(guard))
+	s := httptest.NewServer(New(Options{Browser: browse.Browser{Opener: opened(t), Only: open.Selection{To: "warehouse"}}}).Handler(guard))
 	defer s.Close()
 	rows := map[string]any{"sql": "SELECT name FROM crm_leads WHERE id = 1"}
 
@@ -67,7 +68,7 @@ func TestHandler(t *testing.T) {
 	for _, token := range []string{"analyst-token-0123", "owner-token-0123"} {
 		c, err := dial(t.Context(), s.URL, token)
 		require.NoError(t, err)
-		out, failed := assistanttest.Call[QueryOutput](t, c, "query", rows)
+		out, failed := assistanttest.Call[browse.Result](t, c, "query", rows)
 		require.Empty(t, failed)
 		require.Equal(t, [][]any{{"Ada"}}, out.Rows)
 	}
@@ -76,7 +77,7 @@ func TestHandler(t *testing.T) {
 // A page of another site, a large request, and a request of a proxy without a token are refused.
 func TestHandlerRefuses(t *testing.T) {
 	guard := access.New(access.Options{})
-	h := New(Options{Opener: opened(t)}).Handler(guard)
+	h := New(Options{Browser: browse.Browser{Opener: opened(t)}}).Handler(guard)
 	const call = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 	for name, test := range map[string]struct {
 		body   string

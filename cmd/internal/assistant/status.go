@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/browse"
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
@@ -38,7 +39,7 @@ type StatusOutput struct {
 // status is the tool status.
 func (a *Assistant) status(ctx context.Context, in StatusInput) (out StatusOutput, err error) {
 	var all runlist.Table
-	err = a.readAll(ctx, in.Destination, func(d *open.Reader) error {
+	err = a.Browser.ReadAll(ctx, in.Destination, func(d *open.Reader) error {
 		rows, err := history.StreamStatuses(ctx, d, d.Conf.HasCheck)
 		if err == nil {
 			all.Add(d, rows)
@@ -59,7 +60,7 @@ func (a *Assistant) status(ctx context.Context, in StatusInput) (out StatusOutpu
 			continue
 		}
 		if verdict == "" {
-			verdict = noVerdict
+			verdict = browse.NoVerdict
 		}
 		if out.Verdicts[verdict]++; !in.Problems || !fine {
 			found = append(found, r)
@@ -129,7 +130,7 @@ var (
 
 // runs is the tool runs.
 func (a *Assistant) runs(ctx context.Context, in RunsInput) (out RunsOutput, err error) {
-	q, err := a.selection(in.Destination)
+	q, err := a.Browser.Selection(in.Destination)
 	if err != nil {
 		return out, err
 	}
@@ -151,7 +152,7 @@ func (a *Assistant) runs(ctx context.Context, in RunsInput) (out RunsOutput, err
 			return err
 		}
 	}
-	l, err := runlist.Read(ctx, a.Opener, q, in.Run, also)
+	l, err := runlist.Read(ctx, a.Browser.Opener, q, in.Run, also)
 	switch {
 	case err != nil && len(l.Runs) == 0:
 		return out, err
@@ -190,7 +191,7 @@ type ExplainInput struct {
 
 // explain is the tool explain.
 func (a *Assistant) explain(ctx context.Context, in ExplainInput) (out map[string]any, err error) {
-	c, err := a.Opener.LoadDestinations()
+	c, err := a.Browser.Opener.LoadDestinations()
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +199,7 @@ func (a *Assistant) explain(ctx context.Context, in ExplainInput) (out map[strin
 	if !known || !s.Readable() {
 		return nil, failure.Hinted(fmt.Errorf("no stream %q that can be read", in.Stream), "status lists the streams that were loaded")
 	}
-	k, err := knowledge.Of(ctx, a.Opener, a.offered(c), in.Stream)
+	k, err := knowledge.Of(ctx, a.Browser.Opener, a.offered(c), in.Stream)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +212,7 @@ func (a *Assistant) explain(ctx context.Context, in ExplainInput) (out map[strin
 
 // offered() returns a configuration whose pipelines load only into the destination that the assistant may read.
 func (a *Assistant) offered(c *config.Config) *config.Config {
-	name, _, _ := strings.Cut(a.Only.To, "@")
+	name, _, _ := strings.Cut(a.Browser.Only.To, "@")
 	if name == "" {
 		return c
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/penstock-data/penstock/cmd/internal/browse"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/knowledge"
@@ -34,7 +35,7 @@ type ListOutput struct {
 type TableSummary struct {
 	About    string   `json:"about"`
 	Children []string `json:"children,omitempty" jsonschema:"tables with the lists inside the records of this table"`
-	Proof
+	browse.Proof
 }
 
 // View is a view that penstock has created.
@@ -45,19 +46,19 @@ type View struct {
 
 // listTables is the tool list_tables.
 func (a *Assistant) listTables(ctx context.Context, in ListInput) (out ListOutput, err error) {
-	err = a.read(ctx, in.Destination, func(d *open.Reader) error {
+	err = a.Browser.Read(ctx, in.Destination, func(d *open.Reader) error {
 		tables, err := knowledge.Tables(ctx, d)
 		if err != nil {
 			return err
 		}
-		proofs, err := a.readProofs(ctx, d)
+		proofs, err := a.Browser.Proofs(ctx, d)
 		if err != nil {
 			return err
 		}
-		out.Destination, out.Dialect = d.Name, dialect(d.Config)
+		out.Destination, out.Dialect = d.Name, browse.Dialect(d.Config)
 		all := []TableSummary{}
 		for _, t := range tables {
-			s := TableSummary{about(t), children(tables, t), ofTable(proofs, t)}
+			s := TableSummary{about(t), children(tables, t), proofs.Of(t)}
 			searched := in.Search != "" && contains(t.Name+" "+s.About, in.Search)
 			if searched || in.Search == "" && t.Doc.Parent == "" {
 				all = append(all, s)
@@ -134,14 +135,14 @@ type DescribeOutput struct {
 
 // ColumnDescription describes a column of a table.
 type ColumnDescription struct {
-	Column
+	browse.Column
 	About string `json:"about,omitempty"`
 	Mask  string `json:"mask,omitempty" jsonschema:"how the values were masked before they were stored"`
 }
 
 // describeTable is the tool describe_table.
 func (a *Assistant) describeTable(ctx context.Context, in DescribeInput) (out DescribeOutput, err error) {
-	err = a.read(ctx, in.Destination, func(d *open.Reader) error {
+	err = a.Browser.Read(ctx, in.Destination, func(d *open.Reader) error {
 		tables, err := knowledge.Tables(ctx, d)
 		if err != nil {
 			return err
@@ -150,10 +151,10 @@ func (a *Assistant) describeTable(ctx context.Context, in DescribeInput) (out De
 			if !strings.EqualFold(t.Name, in.Table) {
 				continue
 			}
-			proofs, err := a.readProofs(ctx, d)
+			proofs, err := a.Browser.Proofs(ctx, d)
 			out = DescribeOutput{
-				TableSummary: TableSummary{about(t), children(tables, t), ofTable(proofs, t)},
-				Dialect:      dialect(d.Config), Request: t.Doc.Request, Mode: string(t.Mode), Rows: rowsOf(t),
+				TableSummary: TableSummary{about(t), children(tables, t), proofs.Of(t)},
+				Dialect:      browse.Dialect(d.Config), Request: t.Doc.Request, Mode: string(t.Mode), Rows: browse.RowsOf(t),
 				Key: t.Doc.Key, Parent: t.Doc.Parent, Columns: columns(t),
 			}
 			return err
@@ -164,23 +165,10 @@ func (a *Assistant) describeTable(ctx context.Context, in DescribeInput) (out De
 	return out, err
 }
 
-// rowsOf says what a row of a table is.
-func rowsOf(t knowledge.Table) string {
-	switch {
-	case t.Mode == schemas.History:
-		return "one row for each version of a record; the view " + t.Name + "_current has only the current versions"
-	case t.Mode == schemas.Append:
-		return "one row for each version of a record, in the order in which they were read"
-	case t.Mode == schemas.Merge && len(t.Key) > 0:
-		return "one row for each record; deleted records have a time in _penstock_deleted_at, and the view " + t.Name + "_current leaves them out"
-	}
-	return "one row for each record"
-}
-
 func columns(t knowledge.Table) []ColumnDescription {
 	all := make([]ColumnDescription, len(t.Doc.Columns))
 	for i, c := range t.Doc.Columns {
-		all[i] = ColumnDescription{Column{c.Name, c.Type}, cmp.Or(schemas.DescriptionOf(t.Columns.Field(i)), c.Meaning), c.Mask}
+		all[i] = ColumnDescription{browse.Column{Name: c.Name, Type: c.Type}, cmp.Or(schemas.DescriptionOf(t.Columns.Field(i)), c.Meaning), c.Mask}
 	}
 	return all
 }

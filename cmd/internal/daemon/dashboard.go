@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/assistant"
+	"github.com/penstock-data/penstock/cmd/internal/browse"
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
@@ -40,6 +41,7 @@ type Dashboard struct {
 // DashboardConfig has what a dashboard shows.
 type DashboardConfig struct {
 	Opener  *open.Opener
+	Only    open.Selection // the destination whose data pages show; the zero value means all
 	Journal state.Journal
 	Inbox   state.Inbox
 	Scheme  func(config.Source) string // returns the signature scheme of a source's webhooks; "" if it is not known yet
@@ -65,7 +67,7 @@ func OpenDashboard(c *config.Config, o DashboardConfig) (*Dashboard, error) {
 	d.Facts = boardfacts.New(boardfacts.Config{Destinations: d.places, Webhooks: d.receivers, Workspaces: boardfacts.Workspaces{Names: d.sources, State: o.Opener.State(c)}, Journal: o.Journal, Inbox: o.Inbox, Log: o.Opener.Log, Clock: o.Opener.State(c).Now}, feed)
 	var err error
 	d.board, err = board.New(board.Config{
-		Facts: d.Facts, Control: d.Facts, Feed: feed, Access: d.guard, Record: d.Facts.Record, Queue: o.Queue, Version: o.Version, Log: o.Opener.Log, Clock: o.Opener.State(c).Now,
+		Facts: d.Facts, Control: d.Facts, Data: &browse.Browser{Opener: o.Opener, Only: o.Only}, Feed: feed, Access: d.guard, Record: d.Facts.Record, Queue: o.Queue, Version: o.Version, Log: o.Opener.Log, Clock: o.Opener.State(c).Now,
 	})
 	return d, err
 }
@@ -94,7 +96,7 @@ func define(guard *access.Guard, c *config.Config, closed bool) {
 func (d *Dashboard) Mount(to *serve.Daemon) {
 	d.Facts.Attach(to)
 	to.Handlers.Board, to.Handlers.API, to.Handlers.Events = d.board, d.board, d.board
-	to.Handlers.Assistant = assistant.New(assistant.Options{Opener: d.opener, Version: d.version}).Handler(d.guard)
+	to.Handlers.Assistant = assistant.New(assistant.Options{Browser: browse.Browser{Opener: d.opener}, Version: d.version}).Handler(d.guard)
 	to.Handlers.Metrics = d.guard.Require(access.Metrics, to.Handlers.Metrics)
 }
 

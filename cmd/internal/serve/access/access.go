@@ -58,6 +58,9 @@ var (
 	ErrProxied = errors.New("this request came through a proxy, and the dashboard has no token; set `serve: {auth: {token: …}}` in the configuration")
 )
 
+// ErrNoRows says that nothing may read rows, because no token is configured.
+var ErrNoRows = errors.New("no token is configured, so no rows are shown: every user of this machine can reach the daemon; set `serve: {auth: {token: …}}` in the configuration, or start `penstock ui` instead")
+
 // Options configure a Guard. All are optional.
 type Options struct {
 	Log     *slog.Logger
@@ -112,6 +115,28 @@ func (g *Guard) Local(r *http.Request) (Identity, error) {
 		return Identity{}, ErrProxied
 	}
 	return Identity{Name: "local", Role: Operate}, nil
+}
+
+// Rows returns nil if an identity may read the rows of tables, and otherwise the reason. If no token is configured, it
+// returns [ErrNoRows]: every user of the machine can reach the daemon, but not every user may read the data.
+func (g *Guard) Rows(id Identity) error {
+	switch {
+	case g.Open():
+		return ErrNoRows
+	case !id.Role.Includes(Query):
+		return ErrRole
+	}
+	return nil
+}
+
+// Named returns the identity of the token with a name.
+func (g *Guard) Named(name string) (Identity, bool) {
+	for _, t := range *g.tokens.Load() {
+		if t.Name == name {
+			return t, true
+		}
+	}
+	return Identity{}, false
 }
 
 // Holds returns an earlier identity with the current role of its token, because the role may have changed since then.

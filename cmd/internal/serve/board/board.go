@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/browse"
 	"github.com/penstock-data/penstock/cmd/internal/serve/access"
 )
 
@@ -23,7 +24,8 @@ import (
 type Config struct {
 	Facts   Facts
 	Control Control
-	Feed    *Feed // source of live updates; nil: there are none
+	Data    *browse.Browser // reads tables; nil: there are no pages about data
+	Feed    *Feed           // source of live updates; nil: there are none
 
 	Access  *access.Guard                      // checks access; nil: a guard without tokens
 	Record  func(context.Context, Audit) error // writes the audit log; nil: no audit log
@@ -44,6 +46,7 @@ type Board struct {
 	openapi  []byte
 	feed     *Feed
 	sessions *sessions
+	links    links
 
 	followers atomic.Int64
 	closing   sync.Once
@@ -101,6 +104,7 @@ func (b *Board) routes() {
 	for _, v := range views() {
 		b.handle("GET "+v.path, b.seen(b.show(v)))
 	}
+	b.handle("POST "+sqlPath, b.sent(access.Query, http.HandlerFunc(b.runSQL)))
 	for _, e := range endpoints() {
 		b.handle(e.method+" "+e.path, b.seen(b.answer(e)))
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/browse"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
@@ -163,4 +164,29 @@ func thousandths(d, whole time.Duration) int {
 // Tells returns the text that is shown on the bar.
 func (r timelineRow) Tells() string {
 	return fmt.Sprintf("%s: %s", r.Stream, took(r.Took()))
+}
+
+const (
+	histogramBar    = 10
+	histogramHeight = 24
+)
+
+// histogram draws a bar for each part of a histogram.
+func histogram(column string, bars []browse.Bar) chart {
+	c := chart{Width: len(bars) * histogramBar, Height: histogramHeight, Title: "Values of " + column}
+	most := 1
+	for _, b := range bars {
+		most = max(most, b.N)
+	}
+	var d strings.Builder
+	var words []string
+	for i, b := range bars {
+		if b.N == 0 {
+			continue
+		}
+		fmt.Fprintf(&d, "M%d %dh%dv%.1fh-%dZ", i*histogramBar+1, histogramHeight, histogramBar-2, -max(1, float64(histogramHeight)*float64(b.N)/float64(most)), histogramBar-2)
+		words = append(words, brief(b.Label, 60)+": "+grouped(int64(b.N)))
+	}
+	c.Paths, c.Desc = []shape{{"bars", d.String()}}, strings.Join(words, ", ")
+	return c
 }

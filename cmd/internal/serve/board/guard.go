@@ -41,7 +41,10 @@ func (b *Board) queuePages() http.Handler {
 
 // The method seen() returns a handler that passes a request to the given handler if the visitor may see the board. A
 // request that changes something also needs the role "operate".
-func (b *Board) seen(next http.Handler) http.Handler {
+func (b *Board) seen(next http.Handler) http.Handler { return b.sent(access.Operate, next) }
+
+// The method sent() is like seen(). A request that sends a form needs the given role.
+func (b *Board) sent(required access.Role, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, program, err := b.visitor(r)
 		switch {
@@ -58,9 +61,9 @@ func (b *Board) seen(next http.Handler) http.Handler {
 		case !program && !b.vouched(r):
 			b.problem(w, r, http.StatusForbidden, "this page is out of date; reload it and try again")
 			return
-		case !who.Role.Includes(access.Operate):
+		case !who.Role.Includes(required):
 			b.audit(r, who, r.Method+" "+r.URL.Path, "", access.ErrRole)
-			b.problem(w, r, http.StatusForbidden, "the token "+who.Name+" has the role "+string(who.Role)+" and cannot change anything; set `role: operate` in the configuration to allow it")
+			b.problem(w, r, http.StatusForbidden, "the token "+who.Name+" has the role "+string(who.Role)+" and cannot change anything; set `role: "+string(required)+"` in the configuration to allow it")
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), visitorKey{}, who)))

@@ -12,6 +12,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
 //go:embed pages/*.html
@@ -101,6 +103,15 @@ func functions(now func() time.Time) template.FuncMap {
 		"runOfURL":    runOfPath,
 		"runURL":      runPath,
 		"query":       queryPath,
+		"dataURL":     dataPath,
+		"tableURL":    tablePath,
+		"sqlURL":      sqlPathOf,
+		"value":       valueText,
+		"selectOf":    selectOf,
+		"histogram":   histogram,
+		"proofTone":   func(v string) Tone { return verdictTone(pipeline.Verdict(v)) },
+		"proofHint":   func(v string) string { return verdictHint(pipeline.Verdict(v)) },
+		"share":       func(n, of int) float64 { return float64(n) / float64(max(1, of)) },
 		"statuses":    func() []string { return []string{"complete", "partial", "failed", "stopped", "running"} },
 		"asset":       assetURL,
 		"nav":         navItems,
@@ -113,7 +124,7 @@ type navItem struct{ Path, Name string }
 
 func navItems() []navItem {
 	return []navItem{
-		{"/", "Now"}, {"/pipelines", "Pipelines"}, {"/sources", "Sources"}, {"/streams", "Streams"}, {"/runs", "Runs"}, {"/rejects", "Rejects"},
+		{"/", "Now"}, {"/pipelines", "Pipelines"}, {"/sources", "Sources"}, {"/streams", "Streams"}, {"/data", "Data"}, {"/runs", "Runs"}, {"/rejects", "Rejects"},
 		{"/schema", "Schema"}, {"/webhooks", "Webhooks"}, {"/rate", "Rate"}, {"/audit", "Audit"},
 	}
 }

@@ -160,6 +160,12 @@ func (s *sessions) sign(id string) string {
 
 func (b *Board) signInPage(w http.ResponseWriter, r *http.Request) {
 	next := local(r.URL.Query().Get("next"))
+	if who, ok := b.links.use(r.URL.Query().Get("link")); ok {
+		b.sessions.begin(w, r, who)
+		b.audit(r, who, "sign in", "", nil)
+		http.Redirect(w, r, next, http.StatusSeeOther)
+		return
+	}
 	if _, ok := b.signedIn(r); ok || b.Access.Open() {
 		http.Redirect(w, r, next, http.StatusSeeOther)
 		return

@@ -52,7 +52,7 @@ func payloads() []string {
 const odd = `(() => {
   const found = [];
   for (const el of document.querySelectorAll("*")) {
-    const own = el.matches("head > script[src^='/assets/board.js'], head > link[href^='/assets/'], .brand > img[src^='/assets/'], head > meta, head > noscript");
+    const own = el.matches("head > script[src^='/assets/'], textarea[data-schema], head > link[href^='/assets/'], .brand > img[src^='/assets/'], head > meta, head > noscript");
     if (!own && el.matches("script, img, iframe, object, embed, base, link, meta, style, template, video, audio, marquee, math, animate, foreignObject, textarea")) found.push(el.outerHTML.slice(0, 200));
     for (const a of el.attributes) {
       if (/^on/i.test(a.name) || a.name === "style" || a.name === "srcdoc") found.push(a.name + " in " + el.outerHTML.slice(0, 200));

@@ -1,4 +1,4 @@
-package assistant
+package browse
 
 import (
 	"runtime"
@@ -28,13 +28,13 @@ func TestLargeValuesAreNotCopied(t *testing.T) {
 	for want, a := range map[string]arrow.Array{"xxx": texts.NewArray(), "[0,1,2]": lists.NewArray()} {
 		schema := arrow.NewSchema([]arrow.Field{schemas.Field("v", a.DataType(), "")}, nil)
 		b := array.NewRecordBatch(schema, []arrow.Array{a}, 2)
-		r := result{limit: 10}
+		r := collector{limits: Limits{Rows: 10, Bytes: 100_000}}
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		require.ErrorIs(t, r.add(b), errEnough)
 		runtime.ReadMemStats(&after)
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(size/2))
-		require.Contains(t, r.cut, "more than 100000 bytes")
-		require.Equal(t, [][]any{{want}}, r.rows)
+		require.Contains(t, r.Cut, "more than 100000 bytes")
+		require.Equal(t, [][]any{{want}}, r.Rows)
 	}
 }

@@ -1,4 +1,4 @@
-package assistant
+package browse
 
 import (
 	"cmp"
@@ -32,14 +32,17 @@ type Proof struct {
 	Problem string    `json:"problem,omitempty" jsonschema:"why a later run did not complete the stream"`
 }
 
-// noVerdict is the verdict of a stream that was never read to its end.
-const noVerdict = "none"
+// NoVerdict is the verdict of a stream that was never read to its end.
+const NoVerdict = "none"
 
 // verdicts are all verdicts, the worst first.
-var verdicts = []string{noVerdict, string(pipeline.Contradicted), string(pipeline.Unproven), string(pipeline.Consistent), string(pipeline.Proven)}
+var verdicts = []string{NoVerdict, string(pipeline.Contradicted), string(pipeline.Unproven), string(pipeline.Consistent), string(pipeline.Proven)}
 
-// readProofs returns the proofs of all streams of a destination, by stream.
-func (a *Assistant) readProofs(ctx context.Context, d *open.Reader) (map[string]Proof, error) {
+// Proofs are the proofs of the streams of a destination, by stream.
+type Proofs map[string]Proof
+
+// Proofs returns the proofs of all streams of a destination.
+func (b *Browser) Proofs(ctx context.Context, d *open.Reader) (Proofs, error) {
 	newest, err := history.NewestCertificates(ctx, d, []string{"verdict", "witnesses"})
 	if err != nil {
 		return nil, err
@@ -59,12 +62,12 @@ func (a *Assistant) readProofs(ctx context.Context, d *open.Reader) (map[string]
 	for k, o := range incomplete {
 		at := part{k.Stream, k.Source}
 		if p := last[at]; o.Run >= history.RunOf(p.Run) {
-			p.Verdict = cmp.Or(p.Verdict, noVerdict)
+			p.Verdict = cmp.Or(p.Verdict, NoVerdict)
 			p.Problem = strings.TrimSuffix(fmt.Sprintf("run %s: %s: %s", o.Run, o.Status, o.Reason), ": ")
 			last[at] = p
 		}
 	}
-	now, all := a.Opener.State(d.Conf).Now(), map[string]Proof{}
+	now, all := b.Opener.State(d.Conf).Now(), Proofs{}
 	for at, p := range last {
 		all[at.stream] = all[at.stream].with(p)
 	}
@@ -108,10 +111,10 @@ func (p Proof) with(one Proof) Proof {
 	return p
 }
 
-// ofTable returns the proof of a table.
-func ofTable(proofs map[string]Proof, t knowledge.Table) Proof {
-	p := proofs[t.Stream.Name]
-	p.Table, p.Stream, p.Verdict = t.Name, t.Stream.Name, cmp.Or(p.Verdict, noVerdict)
+// Of returns the proof of a table.
+func (all Proofs) Of(t knowledge.Table) Proof {
+	p := all[t.Stream.Name]
+	p.Table, p.Stream, p.Verdict = t.Name, t.Stream.Name, cmp.Or(p.Verdict, NoVerdict)
 	return p
 }
 

@@ -1,0 +1,150 @@
+package board
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/browse"
+	"github.com/penstock-data/penstock/cmd/internal/open"
+)
+
+// Limits of a page about data. // Invariant 6
+const (
+	dataTime   = 30 * time.Second // time of all statements of a page; an answer may take a minute
+	tableRows  = 50               // first rows of a table on its page
+	maxFilters = 3
+)
+
+// Paths of the pages about data. They escape names.
+func dataPath(destination string) string { return "/data/" + url.PathEscape(destination) }
+func tablePath(destination, table string) string {
+	return dataPath(destination) + "/tables/" + url.PathEscape(table)
+}
+func sqlPathOf(destination string) string { return dataPath(destination) + "/query" }
+
+// dataView is what the pages about data have in common.
+type dataView struct {
+	Destination  string
+	Destinations []string
+	Fault, Hint  string // why the page has no data
+	Absent       bool   // nothing was loaded yet
+	NoRows       string // why the visitor sees no rows
+}
+
+// dataOf returns the common part of a page about data. The destination is the one in the path, or else the first one.
+func (b *Board) dataOf(r *http.Request) (v dataView, err error) {
+	if b.Data == nil {
+		return v, ErrUnknown
+	}
+	if v.Destinations, err = b.Data.Destinations(); err != nil {
+		return v, err
+	}
+	if len(v.Destinations) == 0 {
+		return v, nil
+	}
+	v.Destination = cmp.Or(r.PathValue("destination"), v.Destinations[0])
+	if !slices.Contains(v.Destinations, v.Destination) {
+		return v, ErrUnknown
+	}
+	if err := b.Access.Rows(visitorOf(r)); err != nil {
+		v.NoRows = err.Error()
+	}
+	return v, nil
+}
+
+// readData opens the destination of a page. The page shows an error as text, because the rest of the dashboard works.
+func (b *Board) readData(ctx context.Context, v *dataView, use func(context.Context, *open.Reader) error) {
+	ctx, cancel := context.WithTimeout(ctx, dataTime)
+	defer cancel()
+	err := b.Data.Read(ctx, v.Destination, func(d *open.Reader) error { return use(ctx, d) })
+	if err == nil {
+		return
+	}
+	v.Absent = open.IsAbsent(err)
+	v.Fault, v.Hint = b.Data.Explain(ctx, err)
+}
+
+type tablesView struct {
+	dataView
+	browse.Listing
+}
+
+func (b *Board) dataPage(r *http.Request) (any, error) {
+	common, err := b.dataOf(r)
+	v := tablesView{dataView: common}
+	if err != nil || v.dataView.Destination == "" {
+		return v, err
+	}
+	b.readData(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) (err error) {
+		v.Listing, err = b.Data.Tables(ctx, d)
+		return err
+	})
+	return v, nil
+}
+
+type tableView struct {
+	dataView
+	Table     browse.Table
+	Filters   []browse.Filter // the filters of the request, and an empty one
+	Operators []browse.Operator
+	Filtered  bool
+}
+
+func (v tableView) title() string { return v.Table.Proof.Table }
+
+func (b *Board) tablePage(r *http.Request) (any, error) {
+	common, err := b.dataOf(r)
+	v := tableView{dataView: common, Operators: browse.Operators()}
+	if err != nil {
+		return nil, err
+	}
+	in := browse.TableInput{Table: r.PathValue("table"), Filters: filtersOf(r)}
+	if v.NoRows == "" {
+		in.Rows = tableRows
+	}
+	v.Table.Proof.Table = in.Table
+	v.Filtered = len(in.Filters) > 0
+	v.Filters = in.Filters
+	if len(v.Filters) < maxFilters {
+		v.Filters = append(slices.Clone(v.Filters), browse.Filter{})
+	}
+	b.readData(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) error {
+		t, err := b.Data.Table(ctx, d, in)
+		if t.Proof.Table != "" {
+			v.Table = t
+		}
+		return err
+	})
+	if v.NoRows == "" {
+		b.audit(r, visitorOf(r), "read rows", in.Table+" in "+v.Destination, faultOf(v.Fault))
+	}
+	return v, nil
+}
+
+// filtersOf returns the filters of a request. A filter without a column is left out.
+func filtersOf(r *http.Request) (all []browse.Filter) {
+	q := r.URL.Query()
+	columns, operators, values := q["column"], q["op"], q["value"]
+	for i, column := range columns[:min(len(columns), maxFilters)] {
+		if column != "" && i < len(operators) && i < len(values) {
+			all = append(all, browse.Filter{Column: column, Operator: operators[i], Value: values[i]})
+		}
+	}
+	return all
+}
+
+// faultOf returns the error that a page shows, or nil.
+func faultOf(text string) error {
+	if text == "" {
+		return nil
+	}
+	return errors.New(text)
+}
+
+// selectOf returns a statement to begin with in the SQL editor.
+func selectOf(t browse.Table) string { return browse.Select(t.Dialect, t.Proof.Table) }

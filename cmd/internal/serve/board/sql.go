@@ -1,0 +1,201 @@
+package board
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/penstock-data/penstock/cmd/internal/browse"
+	"github.com/penstock-data/penstock/cmd/internal/knowledge"
+	"github.com/penstock-data/penstock/cmd/internal/open"
+)
+
+// sqlPath is the path of the SQL editor.
+const sqlPath = "/data/{destination}/query"
+
+// resultBytes limits the rows of a result on a page. // Invariant 6
+const resultBytes = 1 << 20
+
+// maxAudited limits the text of a statement in the audit log.
+const maxAudited = 1000
+
+type sqlView struct {
+	dataView
+	SQL    string
+	Schema string // the dialect and the names for completion, as JSON
+	Saved  []browse.Saved
+	Done   bool
+	Result browse.Result
+	Limit  int
+	Chart  *chart
+}
+
+func (v sqlView) title() string { return "SQL" }
+
+func (b *Board) sqlPage(r *http.Request) (any, error) {
+	v, err := b.editor(r)
+	if err != nil {
+		return nil, err
+	}
+	v.SQL = r.URL.Query().Get("sql")
+	for _, s := range v.Saved {
+		if s.Name == r.URL.Query().Get("saved") {
+			v.SQL = s.SQL
+		}
+	}
+	return v, nil
+}
+
+// editor returns the page of the editor without a result.
+func (b *Board) editor(r *http.Request) (v sqlView, err error) {
+	v.Limit = browse.DefaultRows
+	if v.dataView, err = b.dataOf(r); err != nil {
+		return v, err
+	}
+	if v.Saved, err = b.Data.SavedQueries(); err != nil {
+		return v, err
+	}
+	b.readData(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) error {
+		tables, err := knowledge.Tables(ctx, d)
+		if err != nil {
+			return err
+		}
+		names := map[string][]string{}
+		for _, t := range tables {
+			for _, c := range t.Doc.Columns {
+				names[t.Name] = append(names[t.Name], c.Name)
+			}
+		}
+		text, err := json.Marshal(map[string]any{"dialect": browse.Dialect(d.Config), "tables": names})
+		v.Schema = string(text)
+		return err
+	})
+	return v, nil
+}
+
+// runSQL runs the statement of the form, and shows or exports its result. The method is POST, so that no link can run a
+// statement, and no address has one.
+func (b *Board) runSQL(w http.ResponseWriter, r *http.Request) {
+	v, err := b.editor(r)
+	if err != nil {
+		b.fail(w, r, err)
+		return
+	}
+	v.SQL = strings.TrimSpace(r.PostFormValue("sql"))
+	v.Limit = limitOf(r.PostFormValue("limit"))
+	who := visitorOf(r)
+	if err := b.Access.Rows(who); err != nil {
+		b.audit(r, who, "query", v.Destination, err)
+		b.problem(w, r, http.StatusForbidden, err.Error())
+		return
+	}
+	format := r.PostFormValue("format")
+	form, export := browse.Formats()[format]
+	var file []byte
+	v.Fault, v.Hint = "", ""
+	b.readData(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) (err error) {
+		if export {
+			file, err = b.Data.Export(ctx, d, v.SQL, form)
+			return err
+		}
+		v.Result, err = b.Data.Query(ctx, d, v.SQL, browse.Limits{Rows: v.Limit, Bytes: resultBytes})
+		return err
+	})
+	b.audit(r, who, "query", v.Destination+": "+brief(v.SQL, maxAudited), faultOf(v.Fault))
+	if export && v.Fault == "" {
+		w.Header().Set("Content-Type", map[string]string{"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}[format])
+		w.Header().Set("Content-Disposition", `attachment; filename="query.`+format+`"`)
+		_, _ = w.Write(file)
+		return
+	}
+	if v.Done = v.Fault == ""; v.Done {
+		v.Chart = chartOf(v.Result)
+	}
+	b.render(w, http.StatusOK, "sql", page{Title: v.title(), Nav: "/data", Data: v, Open: true, Signed: !b.Access.Open(), Here: local(r.URL.RequestURI()),
+		Mark: b.sessions.mark(w, r), Version: b.Version})
+}
+
+// limitOf returns the number of rows that a form asks for.
+func limitOf(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > browse.MaxRows {
+		return browse.DefaultRows
+	}
+	return n
+}
+
+// valueText returns a value of a result as text.
+func valueText(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return fmt.Sprint(v)
+}
+
+// charted limits the rows of a chart.
+const charted = 100
+
+// chartOf returns a chart of a result: its second column, or the first later one with numbers, by the first column. If
+// the first column has times, the chart has a line, and otherwise bars. It returns nil if the result has no such column.
+func chartOf(r browse.Result) *chart {
+	if len(r.Rows) < 2 || len(r.Rows) > charted {
+		return nil
+	}
+	at := slices.IndexFunc(r.Columns, func(c browse.Column) bool { return numeric(c.Type) })
+	if at == 0 {
+		at = 1 + slices.IndexFunc(r.Columns[1:], func(c browse.Column) bool { return numeric(c.Type) })
+	}
+	if at <= 0 {
+		return nil
+	}
+	values, most := make([]float64, len(r.Rows)), 0.0
+	for i, row := range r.Rows {
+		f, err := strconv.ParseFloat(valueText(row[at]), 64)
+		if row[at] != nil && (err != nil || f < 0 || math.IsInf(f, 0) || math.IsNaN(f)) {
+			return nil // the charts have no scale below zero
+		}
+		values[i] = f
+		most = max(most, f)
+	}
+	if most == 0 {
+		return nil
+	}
+	by := r.Columns[0]
+	c := &chart{Width: chartWidth, Height: chartHeight, Title: r.Columns[at].Name + " by " + by.Name, Top: strconv.FormatFloat(most, 'g', 6, 64)}
+	c.Desc = fmt.Sprintf("%s by %s, from %s to %s; at most %s", r.Columns[at].Name, by.Name, brief(valueText(r.Rows[0][0]), 40), brief(valueText(r.Rows[len(r.Rows)-1][0]), 40), c.Top)
+	var d strings.Builder
+	step := chartWidth / float64(len(values))
+	line := by.Type == "timestamp" || by.Type == "date"
+	for i, v := range values {
+		x, h := step*(float64(i)+.5), (chartHeight-4)*v/most
+		switch {
+		case line && i == 0:
+			fmt.Fprintf(&d, "M%.1f %.1f", x, chartHeight-h)
+		case line:
+			fmt.Fprintf(&d, "L%.1f %.1f", x, chartHeight-h)
+		default:
+			fmt.Fprintf(&d, "M%.1f %dh%.1fv%.1fh%.1fZ", x-step*.4, chartHeight, step*.8, -h, -step*.8)
+		}
+	}
+	class := "bars"
+	if line {
+		class = "line"
+	}
+	c.Paths = []shape{{class, d.String()}}
+	return c
+}
+
+func numeric(name string) bool {
+	name, _, _ = strings.Cut(name, "(")
+	return name == "int64" || name == "float64" || name == "decimal" || strings.HasPrefix(name, "int") || strings.HasPrefix(name, "float")
+}
