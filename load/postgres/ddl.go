@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state/pgerror"
 )
 
 // maxColumns is Postgres's limit of columns per table. It includes dropped columns.
@@ -40,13 +41,26 @@ func (t *transaction) create(ctx context.Context, p load.Plan) error {
 	for _, f := range table.Columns.Fields() {
 		defs = append(defs, t.b.definition(table, f))
 	}
-	if sqlmerge.OneRowPerKey(table) {
-		defs = append(defs, "PRIMARY KEY ("+idents(load.FullKey(table))+")")
+	if sqlmerge.OneRowPerKey(table) && !sqlmerge.LateKey(table) {
+		defs = append(defs, primaryKey(table))
 	}
 	if err := t.run(ctx, "CREATE TABLE "+t.b.Place(table.Name)+" ("+strings.Join(defs, ", ")+")"); err != nil {
 		return err
 	}
 	return t.index(ctx, table)
+}
+
+func primaryKey(table schemas.Table) string {
+	return "PRIMARY KEY (" + idents(load.FullKey(table)) + ")"
+}
+
+// AddKey implements [sqlmerge.Keyed].
+func (t *transaction) AddKey(ctx context.Context, table schemas.Table) error {
+	err := t.run(ctx, "ALTER TABLE "+t.b.Place(table.Name)+" ADD "+primaryKey(table))
+	if pgerror.Code(err) == codeUnique {
+		return &load.ForeignChange{Table: table.Name, Diff: []string{fmt.Sprintf("several rows have the same (%s)", strings.Join(table.Key, ", "))}}
+	}
+	return err
 }
 
 // index creates the indexes by which a merge finds rows. The primary key is not among them.

@@ -186,7 +186,7 @@ func (c *catalog) targets(in *scope, names []string) targets {
 	all := targets{}
 	for _, t := range load.ExistingTables(c.made, c.live) {
 		if inFamilies(t.Name, names) {
-			all[t.Name] = &target{Table: t, in: in, userColumns: c.userColumns(t)}
+			all[t.Name] = &target{Table: t, in: in, userColumns: c.userColumns(t), lacksKey: LateKey(t) && c.lacksKey(t)}
 		}
 	}
 	return all
@@ -233,10 +233,16 @@ func (c *catalog) table(name string) (schemas.Table, error) {
 	if err := load.Compare(name, c.typesOf(t), o.Types); err != nil {
 		return t, err
 	}
-	if c.traits.PrimaryKeys && OneRowPerKey(t) && !slices.Contains(o.Unique, load.KeyName(load.FullKey(t))) {
+	if !LateKey(t) && c.lacksKey(t) {
 		return t, &load.ForeignChange{Table: name, Diff: []string{fmt.Sprintf("the primary key (%s) is gone", strings.Join(t.Key, ", "))}}
 	}
 	return t, nil
+}
+
+// lacksKey reports whether a table of the database should have a primary key and has none.
+func (c *catalog) lacksKey(t schemas.Table) bool {
+	o := c.live[t.Name]
+	return o != nil && c.traits.PrimaryKeys && OneRowPerKey(t) && !slices.Contains(o.Unique, load.KeyName(load.FullKey(t)))
 }
 
 // typesOf returns the types that the columns of a table should have. A database may have several types for one penstock
@@ -334,7 +340,7 @@ func (c *catalog) altered(p load.Plan) {
 	for _, w := range p.Widen {
 		o.Types[w.Column.Name] = c.d.Type(schemas.TypeOf(w.Column))
 	}
-	if OneRowPerKey(p.Table) {
+	if OneRowPerKey(p.Table) && !LateKey(p.Table) {
 		o.Unique = append(slices.Clip(o.Unique), load.KeyName(load.FullKey(p.Table)))
 	}
 	c.live[p.Table.Name] = &o

@@ -191,6 +191,10 @@ type Keyed interface {
 	// the same key, Upsert writes the last of them. It returns an error if the number of written rows is not the
 	// argument `rows`, unless that argument is negative.
 	Upsert(ctx context.Context, i Insertion, rows int64) error
+
+	// AddKey adds the primary key of a table; see [LateKey]. If two rows have the same key, it returns a
+	// [*load.ForeignChange].
+	AddKey(ctx context.Context, t schemas.Table) error
 }
 
 // View is a view to create. It may have a comment.

@@ -20,9 +20,11 @@ func (all targets) children(t *target) []*target {
 			out = append(out, c)
 		}
 	}
-	slices.SortFunc(out, func(a, b *target) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(out, byName)
 	return out
 }
+
+func byName(a, b *target) int { return strings.Compare(a.Name, b.Name) }
 
 // rootOf returns the root table of the named table.
 func (all targets) rootOf(name string) *target {

@@ -79,7 +79,7 @@ func (f *fitting) fitTable(p *load.Staged) error {
 	if err := f.carryOut(plan); err != nil {
 		return err
 	}
-	f.tables[p.Name] = &target{Table: plan.Table, in: f.in, staged: p, empty: plan.Create, userColumns: f.c.userColumns(plan.Table)}
+	f.tables[p.Name] = &target{Table: plan.Table, in: f.in, staged: p, empty: plan.Create, userColumns: f.c.userColumns(plan.Table), lacksKey: LateKey(plan.Table) && f.c.lacksKey(plan.Table)}
 	if plan.ChangesMode() && !load.Child(plan.Table.Columns) {
 		return f.turnChildren(plan.Table)
 	}

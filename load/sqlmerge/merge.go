@@ -116,6 +116,9 @@ func (m *merge) keyed(t *target) error {
 		if done, err := m.insertUncompared(t); done || err != nil {
 			return err
 		}
+		if err := m.addKeys(m.tables.children(t)); err != nil { // from here on, rows of the child tables are found by their keys
+			return err
+		}
 	}
 	if err := m.sql.step("stage"); err != nil {
 		return err
@@ -170,6 +173,24 @@ func (m *merge) insertUncompared(t *target) (bool, error) {
 		m.out.Inserted += t.staged.Rows
 	}
 	return done, nil
+}
+
+// addKeys adds the primary keys that the given child tables lack. They have none during a first load, in which all rows
+// are inserted uncompared. This makes the load faster.
+func (m *merge) addKeys(children []*target) error {
+	for _, c := range children {
+		if !c.lacksKey {
+			continue
+		}
+		if err := m.sql.step("key"); err != nil {
+			return err
+		}
+		if err := m.sql.Session.(Keyed).AddKey(m.sql.ctx, c.Table); err != nil {
+			return fmt.Errorf("add the primary key of %s: %w", c.Name, err)
+		}
+		c.lacksKey = false
+	}
+	return nil
 }
 
 // compareAndWrite compares staged rows with the table, and writes what is new or changed. The argument `compared` has

@@ -42,11 +42,19 @@ type target struct {
 	staged      *load.Staged // nil if nothing was staged
 	empty       bool
 	userColumns []string // columns that penstock did not make
+	lacksKey    bool     // the primary key must be added; see [LateKey]
 }
 
 // OneRowPerKey reports whether a table has at most one row per key.
 func OneRowPerKey(t schemas.Table) bool {
 	return len(t.Key) > 0 && t.Mode != schemas.Append && t.Mode != schemas.History
+}
+
+// LateKey reports whether a new table gets its primary key only at the end of its first load. This is the case for a
+// child table: no insertion relies on its key, because the key of the root table finds rows that arrive twice. If many
+// sources share a table, one source could not add the key while another source writes.
+func LateKey(t schemas.Table) bool {
+	return OneRowPerKey(t) && load.Child(t.Columns) && !t.Columns.HasField(schemas.ColSource)
 }
 
 // The method has() reports whether the table has the given bookkeeping column.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -198,6 +199,11 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	load.SetSyncedAt(pending, x.in.when)
 	if err := m.rows(pending); err != nil {
 		return out, err
+	}
+	if s.Table != "" || x.of.Once { // a first load ends
+		if err := m.addKeys(slices.SortedFunc(maps.Values(m.tables), byName)); err != nil {
+			return out, err
+		}
 	}
 	x.swept = x.swept || s.Table != "" && s.Keys == nil
 	x.seen.lost = x.seen.lost || x.db.lost(x.pass)
