@@ -141,6 +141,10 @@ readers: ## fetch PyIceberg, Polars, Daft, DuckDB, Spark and Trino once; each mu
 	@sh .ci/servers $(SERVERS) readers
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^TestEngines$$' -count=1 -timeout 60m -v ./load/iceberg
 
+.PHONY: dbt
+dbt: build ## install dbt 1.10 and 1.11 once; run the project that penstock writes against a real DuckDB and a real Postgres
+	@sh .ci/dbt $(SERVERS) $(BIN)
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target in turn (T=30s)
 	@sh .ci/fuzz $(T)

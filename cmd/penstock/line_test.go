@@ -68,6 +68,7 @@ var line = map[string][]string{
 	"cmd/internal/commandline":             {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/open", "schemas", "state/plainerror"},
 	"cmd/internal/check":                   {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract/wire", "load", "schemas", "state", "state/plainerror", "state/postgres"},
 	"cmd/internal/daemon":                  {"cmd/internal/assistant", "cmd/internal/browse", "cmd/internal/check", "cmd/internal/config", "cmd/internal/execute", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/serve/board", "cmd/internal/serve/facts", "cmd/internal/serve/receive", "cmd/internal/serve/signal", "cmd/internal/signature", "extract/wire", "load", "state"},
+	"cmd/internal/dbt":                     {"cmd/internal/render", "load", "schemas"},
 	"cmd/internal/failure":                 {"cmd/internal/config", "extract/wire", "state"},
 	"cmd/internal/history":                 {"cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/runid", "cmd/internal/render", "load", "schemas", "state"},
 	"cmd/internal/imports":                 {"schemas", "state/plainerror"},

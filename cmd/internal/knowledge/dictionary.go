@@ -34,11 +34,14 @@ func Tables(ctx context.Context, d *open.Reader) ([]Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	streams := streamsInto(d)
+	selected := selectedStreams(d)
+	streams := append(slices.Clone(selected), d.Conf.Streams...)
 	all := make([]Table, 0, len(tables))
 	for _, name := range slices.Sorted(maps.Keys(tables)) {
 		s, known := streamOf(streams, name)
-		all = append(all, Table{tables[name], render.DescribeTable(tables[name], s, known), s, known})
+		doc := render.DescribeTable(tables[name], s, known)
+		doc.Selected = slices.ContainsFunc(selected, func(o config.Stream) bool { return o.Name == doc.Stream })
+		all = append(all, Table{tables[name], doc, s, known})
 	}
 	return all, nil
 }
@@ -66,7 +69,7 @@ func ReadDictionary(ctx context.Context, d *open.Reader) (render.Dictionary, err
 		setLastPass(&doc, newest)
 		if t.Known && d.Kind.Files != nil {
 			doc.Files = d.Kind.Files(d.Config, t.Stream.Name, t.Name)
-			doc.Certificates = d.Kind.Files(d.Config, t.Stream.Name, load.Certificates.Name)
+			out.CertificateFiles = d.Kind.Files(d.Config, "*", load.Certificates.Name)
 		}
 		out.Add(cmp.Or(t.Stream.Group, "Other"), doc)
 	}
@@ -88,9 +91,8 @@ func setLastPass(t *render.TableDoc, newest map[state.Key]history.Certificate) {
 	}
 }
 
-// streamsInto returns the streams of the pipelines that load into this destination, with the pipelines' settings. After
-// these streams, the result has all streams of the configuration.
-func streamsInto(d *open.Reader) []config.Stream {
+// selectedStreams returns the streams of the pipelines that load into this destination, with the pipelines' settings.
+func selectedStreams(d *open.Reader) []config.Stream {
 	var all []config.Stream
 	for _, p := range d.Conf.Pipelines {
 		if !slices.ContainsFunc(p.To, func(to config.Ref) bool { return to.Text == d.Name }) {
@@ -102,7 +104,7 @@ func streamsInto(d *open.Reader) []config.Stream {
 		}
 		all = append(all, loaded...)
 	}
-	return append(all, d.Conf.Streams...)
+	return all
 }
 
 // streamOf returns the stream that fills a table or its ancestor.

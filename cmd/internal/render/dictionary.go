@@ -19,6 +19,8 @@ type Dictionary struct {
 	At          time.Time    `json:"at"`
 	Groups      []TableGroup `json:"groups"`
 	Views       []ViewDoc    `json:"views,omitempty"`
+
+	CertificateFiles string `json:"-"` // pattern for the files of all certificates, if there are any
 }
 
 // TableGroup is the tables of one documented group of endpoints.
@@ -45,17 +47,20 @@ type TableDoc struct {
 	Files   string      `json:"files,omitempty"` // pattern for the table's files, if it has any
 	Columns []ColumnDoc `json:"columns"`
 
-	Certificates string `json:"-"` // pattern for the files of the stream's certificates, if it has any
+	Of       config.Stream `json:"-"` // the stream that fills the table; zero if the configuration does not have it
+	Selected bool          `json:"-"` // a pipeline loads the stream into this destination
+	Shared   bool          `json:"-"` // several sources share the table
 }
 
 // ColumnDoc is a column of a table.
 type ColumnDoc struct {
-	Name    string `json:"name"`
-	Type    string `json:"type"`
-	Source  string `json:"source,omitempty"`
-	Meaning string `json:"meaning"`
-	Mask    string `json:"mask,omitempty"` // how the values are masked before they are stored
-	Key     bool   `json:"key,omitempty"`
+	Name        string `json:"name"`
+	Type        string `json:"type"`
+	Source      string `json:"source,omitempty"`
+	Meaning     string `json:"meaning"`
+	Description string `json:"description,omitempty"` // what the configuration or the catalogue says
+	Mask        string `json:"mask,omitempty"`        // how the values are masked before they are stored
+	Key         bool   `json:"key,omitempty"`
 }
 
 // ViewDoc is a view that penstock has created.
@@ -76,17 +81,21 @@ func (d *Dictionary) Add(group string, t TableDoc) {
 
 // DescribeTable describes a table. If the parameter known is true, the parameter s is the stream that fills the table.
 func DescribeTable(t schemas.Table, s config.Stream, known bool) TableDoc {
-	doc := TableDoc{Name: t.Name, Mode: string(t.Mode), Key: load.FullKey(t), Place: load.SourcePointer(t.Columns)}
+	doc := TableDoc{Name: t.Name, Mode: string(t.Mode), Key: load.FullKey(t), Place: load.SourcePointer(t.Columns), Shared: load.Shared(t.Columns)}
 	if known {
-		doc.Stream, doc.Request, doc.Class = s.Name, s.Method+" "+s.Origin+s.Path, string(s.Class)
+		doc.Of, doc.Stream, doc.Request, doc.Class = s, s.Name, s.Method+" "+s.Origin+s.Path, string(s.Class)
 		if i := strings.LastIndex(t.Name, "__"); t.Name != s.Table.Name && i > 0 {
 			doc.Parent = t.Name[:i]
 		}
 	}
+	prefix := strings.TrimPrefix(strings.TrimPrefix(t.Name, s.Table.Name), "__") // of paths in a child table
+	if prefix != "" {
+		prefix += "__"
+	}
 	for _, f := range t.Columns.Fields() {
 		doc.Columns = append(doc.Columns, ColumnDoc{
 			Name: f.Name, Type: schemas.TypeName(schemas.TypeOf(f)), Source: schemas.Source(f),
-			Meaning: Meaning(f), Mask: maskOf(s, t, f), Key: slices.Contains(doc.Key, f.Name),
+			Meaning: Meaning(f), Description: s.Descriptions[prefix+f.Name], Mask: maskOf(s, t, f), Key: slices.Contains(doc.Key, f.Name),
 		})
 	}
 	return doc

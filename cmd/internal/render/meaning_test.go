@@ -21,11 +21,3 @@ func TestMeaning(t *testing.T) {
 	}
 	require.Contains(t, Meaning(schemas.Field(schemas.ColDeletedAt, schemas.Timestamp, "")), "null for a row that is not deleted")
 }
-
-func TestSQLType(t *testing.T) {
-	for name, want := range map[string]string{
-		"int64": "bigint", "decimal(16,2)": "numeric(16,2)", "list(list(bool))": "boolean[][]", "text": "text", "json": "json", "timestamp": "timestamptz",
-	} {
-		require.Equal(t, want, sqlType(name))
-	}
-}
