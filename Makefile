@@ -145,6 +145,10 @@ readers: ## fetch PyIceberg, Polars, Daft, DuckDB, Spark and Trino once; each mu
 dbt: build ## install dbt 1.10 and 1.11 once; run the project that penstock writes against a real DuckDB and a real Postgres
 	@sh .ci/dbt $(SERVERS) $(BIN)
 
+.PHONY: bi
+bi: build ## run the query of each panel of the Grafana dashboard against a real Postgres that is filled from the sandbox
+	@sh .ci/bi $(BIN)
+
 .PHONY: fuzz
 fuzz: ## run each fuzz target in turn (T=30s)
 	@sh .ci/fuzz $(T)
