@@ -44,9 +44,10 @@ func connectionsOf(t *testing.T, workspaces, slots int, pooled bool) {
 	r.until(ownSessions, "0")
 	count := r.sessions(t)
 	if pooled {
-		count = r.throughPooler(t, fmt.Sprint("default_pool_size = ", 2+slots/4)) // as many as the worker has for the destination
+		clients := r.throughPooler(t, fmt.Sprint("default_pool_size = ", 2+slots/4)) // as many as the worker has for the destination
+		count = func(ctx context.Context) (int, error) { ports, err := clients(ctx); return len(ports), err }
 	}
-	most := mostOf(t, count)
+	most := mostOf(t, 5*time.Millisecond, count)
 	worker := r.start("worker", "--slots", strconv.Itoa(slots))
 	r.until("SELECT count(*) FROM units WHERE state <> 'done'", "0")
 	n := most()
@@ -72,8 +73,8 @@ func (r *fleetRig) sessions(t *testing.T) (count func(context.Context) (int, err
 }
 
 // throughPooler starts a PgBouncer, and changes the configuration so that penstock connects to it. It returns a function
-// that counts the connections to the PgBouncer.
-func (r *fleetRig) throughPooler(t *testing.T, settings ...string) (count func(context.Context) (int, error)) {
+// that returns the connections to the PgBouncer: their ports on the side of the clients.
+func (r *fleetRig) throughPooler(t *testing.T, settings ...string) (clients func(context.Context) (ports []string, err error)) {
 	pooler := r.server.Pooler(t, settings...)
 	from, err := url.Parse(r.server.URL())
 	require.NoError(t, err)
@@ -87,34 +88,39 @@ func (r *fleetRig) throughPooler(t *testing.T, settings ...string) (count func(c
 	c, err := pgx.Connect(t.Context(), admin.String())
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
-	return func(ctx context.Context) (n int, err error) {
+	return func(ctx context.Context) (ports []string, err error) {
+		if c.IsClosed() { // the PgBouncer was started again
+			if c, err = pgx.Connect(ctx, admin.String()); err != nil {
+				return nil, err
+			}
+		}
 		results, err := c.PgConn().Exec(ctx, "SHOW CLIENTS").ReadAll()
 		if err != nil {
-			return 0, err
+			return nil, err
 		}
 		for _, row := range results[0].Rows {
 			if database, state := string(row[2]), string(row[3]); database != "pgbouncer" && !strings.HasSuffix(state, "cancel_req") {
-				n++
+				ports = append(ports, string(row[5]))
 			}
 		}
-		return n, nil
+		return ports, nil
 	}
 }
 
 // mostOf calls the function count again and again. The returned function ends this, and returns the greatest result
 // that count has reached several times in a row. After a worker has replaced a connection, the server may still show the
 // session of the closed connection for some milliseconds.
-func mostOf(t *testing.T, count func(context.Context) (int, error)) (most func() int) {
+func mostOf(t *testing.T, every time.Duration, count func(context.Context) (int, error)) (most func() int) {
 	const inARow = 5
 	ctx, stop := context.WithCancel(t.Context())
 	var last [inARow]int
 	greatest := 0
 	var counting sync.WaitGroup
 	counting.Go(func() {
-		tick := time.NewTicker(5 * time.Millisecond)
+		tick := time.NewTicker(every)
 		defer tick.Stop()
 		for i := 0; ; i++ {
-			n, err := count(ctx)
+			n, err := count(context.WithoutCancel(ctx)) // if a context ends during a query, pgx closes the connection
 			switch {
 			case ctx.Err() != nil:
 				return

@@ -5,11 +5,15 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -104,8 +108,50 @@ func TestFleetKilled(t *testing.T) {
 	}
 	t.Log(kills, "kills;", r.text("SELECT string_agg(pipeline || ' ' || state || ' ' || n, ', ') FROM (SELECT pipeline, state, count(*) n FROM slots GROUP BY 1, 2) x"),
 		"; units by attempts:", r.text("SELECT string_agg(attempt || ': ' || n, ', ' ORDER BY attempt) FROM (SELECT attempt, count(*) n FROM units WHERE pipeline = 'all' GROUP BY 1) x"))
+	r.work(all)
 	r.ledger()
 	r.tables()
+}
+
+// work logs the work of the fleet and of the server: CPU, memory, WAL, and how long the run took.
+func (r *sweepRig) work(all []*fleetProcess) {
+	used, most := time.Duration(0), int64(0)
+	for _, p := range all {
+		used += p.ProcessState.UserTime() + p.ProcessState.SystemTime()
+		most = max(most, p.ProcessState.SysUsage().(*syscall.Rusage).Maxrss>>10)
+	}
+	r.t.Logf("%d workspaces, %s units: the last processes used %s of CPU and %d MB at most; Postgres used %s of CPU and wrote %s of WAL; the run took %s; it logged %d bytes", len(r.made),
+		r.text("SELECT count(*) FROM units WHERE pipeline = 'all'"), used.Round(time.Second/10), most, r.serverCPU().Round(time.Second/10), r.text("SELECT pg_size_pretty(pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0'))"),
+		r.text("SELECT max(ended) - min(started) FROM runs WHERE pipeline = 'all'"), len(all[2].out.String()))
+}
+
+// serverCPU returns the CPU time that the server has used since its start.
+func (r *sweepRig) serverCPU() (used time.Duration) {
+	r.t.Helper()
+	server := strconv.Itoa(r.to.server.PID())
+	found, err := filepath.Glob("/proc/[0-9]*/stat")
+	require.NoError(r.t, err)
+	for _, name := range found {
+		text, err := os.ReadFile(name)
+		if err != nil { // the process has ended
+			continue
+		}
+		f := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+2:]))
+		numbers := f[11:13] // the CPU time of the process
+		switch server {
+		case filepath.Base(filepath.Dir(name)):
+			numbers = f[11:15] // and of its children that have ended
+		case f[1]:
+		default:
+			continue
+		}
+		for _, n := range numbers {
+			ticks, err := strconv.Atoi(n)
+			require.NoError(r.t, err)
+			used += time.Duration(ticks) * 10 * time.Millisecond
+		}
+	}
+	return used
 }
 
 // await waits until a query returns the wanted text. It fails if no unit has changed for five minutes.
@@ -147,10 +193,21 @@ func (r *sweepRig) ledger() {
 	require.Equal(t, "0", r.text("SELECT count(*) FROM lake._penstock_certificates WHERE deleted > 0"), "rows were deleted, but nothing was deleted at the source")
 }
 
-// tables checks that every table equals the platform's records, and that each row was written once. Each workspace has
-// the data of one of three platforms. For each platform, one workspace is compared value by value, and the others by
-// the hashes of their rows.
+// tables checks that every table equals the platform's records, and that each row was written once.
 func (r *sweepRig) tables() {
+	t := r.t
+	t.Helper()
+	for table, stream := range r.equal() {
+		require.Empty(t, r.text(fmt.Sprintf(`SELECT string_agg(s || ' ' || w || ' ' || n, ', ') FROM
+			(SELECT _penstock_source AS s, sum(written) AS w, (SELECT count(*) FROM lake.%s x WHERE x._penstock_source = c._penstock_source) AS n
+				FROM lake._penstock_certificates c WHERE stream = '%s' GROUP BY 1) y WHERE w <> n`, quote(table), stream)), "%s: the certificates' number of written rows differs from the number of rows", stream)
+	}
+}
+
+// equal checks that the tables equal the platform's records, and returns the streams by table. If the argument only is empty,
+// it checks all of them. Each workspace has the data of one of three platforms. For each platform, one workspace is
+// compared value by value, and the others by the hashes of their rows.
+func (r *sweepRig) equal(only ...string) (streams map[string]string) {
 	t := r.t
 	t.Helper()
 	at, err := url.Parse(r.to.server.URL())
@@ -158,18 +215,17 @@ func (r *sweepRig) tables() {
 	r.to.at = at
 	cat, err := schemas.Load()
 	require.NoError(t, err)
-	streams := map[string]string{} // by table
-	var names []string
+	streams = map[string]string{}
 	for _, s := range cat.Ordered() {
-		if s.Enabled {
+		if s.Enabled && (len(only) == 0 || slices.Contains(only, s.Name)) {
 			streams[s.Table.Name] = s.Name
 		}
 	}
 	rows, err := r.db.Query(t.Context(), "SELECT relname::text FROM pg_class WHERE relnamespace = 'lake'::regnamespace AND relkind = 'r' ORDER BY 1")
 	require.NoError(t, err)
-	names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
-	for _, one := range r.made[:3] {
+	for _, one := range r.made[:min(3, len(r.made))] {
 		for _, name := range names {
 			where := ""
 			if !strings.HasPrefix(name, "_penstock_") {
@@ -186,20 +242,23 @@ func (r *sweepRig) tables() {
 		require.NoError(t, w.db.Close())
 	}
 	for _, name := range names {
-		if strings.HasPrefix(name, "_penstock_") {
-			continue
-		}
-		odd := r.text(fmt.Sprintf(`WITH each AS (SELECT _penstock_source AS s, substr(_penstock_source, 3)::int %% 3 AS world,
-			count(*) AS n, md5(string_agg(_penstock_hash, ' ' ORDER BY _penstock_hash)) AS h, count(_penstock_deleted_at) AS gone FROM lake.%s GROUP BY 1)
-			SELECT string_agg(e.s, ' ') FROM each e JOIN each first ON first.s = 'ws00' || e.world WHERE (e.n, e.h) IS DISTINCT FROM (first.n, first.h) OR e.gone > 0`, quote(name)))
-		require.Empty(t, odd, name)
-		counts := r.text(fmt.Sprintf(`SELECT string_agg(world || ' ' || sources, ' ') FROM (SELECT substr(_penstock_source, 3)::int %% 3 AS world, count(DISTINCT _penstock_source) AS sources FROM lake.%s GROUP BY 1) x
-			WHERE sources <> (%d - world + 2) / 3`, quote(name), len(r.made)))
-		require.Empty(t, counts, "%s: some workspaces have no rows, but other workspaces of the same platform have rows", name)
-		if stream := streams[name]; stream != "" {
-			require.Empty(t, r.text(fmt.Sprintf(`SELECT string_agg(s || ' ' || w || ' ' || n, ', ') FROM
-				(SELECT _penstock_source AS s, sum(written) AS w, (SELECT count(*) FROM lake.%s x WHERE x._penstock_source = c._penstock_source) AS n
-					FROM lake._penstock_certificates c WHERE stream = '%s' GROUP BY 1) y WHERE w <> n`, quote(name), stream)), "%s: the certificates' number of written rows differs from the number of rows", stream)
+		if !strings.HasPrefix(name, "_penstock_") {
+			r.alike(name)
 		}
 	}
+	maps.DeleteFunc(streams, func(table, _ string) bool { return !slices.Contains(names, table) })
+	return streams
+}
+
+// alike checks that workspaces of the same platform have the same rows in a table.
+func (r *sweepRig) alike(name string) {
+	t := r.t
+	t.Helper()
+	odd := r.text(fmt.Sprintf(`WITH each AS (SELECT _penstock_source AS s, substr(_penstock_source, 3)::int %% 3 AS world,
+		count(*) AS n, md5(string_agg(_penstock_hash, ' ' ORDER BY _penstock_hash)) AS h, count(_penstock_deleted_at) AS gone FROM lake.%s GROUP BY 1)
+		SELECT string_agg(e.s, ' ') FROM each e JOIN each first ON first.s = 'ws00' || e.world WHERE (e.n, e.h) IS DISTINCT FROM (first.n, first.h) OR e.gone > 0`, quote(name)))
+	require.Empty(t, odd, name)
+	counts := r.text(fmt.Sprintf(`SELECT string_agg(world || ' ' || sources, ' ') FROM (SELECT substr(_penstock_source, 3)::int %% 3 AS world, count(DISTINCT _penstock_source) AS sources FROM lake.%s GROUP BY 1) x
+		WHERE sources <> (%d - world + 2) / 3`, quote(name), len(r.made)))
+	require.Empty(t, counts, "%s: some workspaces have no rows, but other workspaces of the same platform have rows", name)
 }

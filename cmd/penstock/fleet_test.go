@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
@@ -112,9 +111,12 @@ func (r *fleetRig) text(sql string) (text string) {
 // and logs everything that may explain the failure.
 func (r *fleetRig) until(sql, want string) {
 	r.t.Helper()
-	if assert.Eventually(r.t, func() bool { return r.text(sql) == want }, 5*time.Minute, 20*time.Millisecond, "%s", sql) {
-		return
+	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if r.text(sql) == want {
+			return
+		}
 	}
+	r.t.Logf("%s is %s after 5 minutes, not %s", sql, r.text(sql), want)
 	r.t.Log(r.text("SELECT string_agg(convert_from(report, 'UTF8'), E'\\n') FROM units"))
 	for _, table := range []string{"slots", "leases", "river_job"} {
 		r.t.Log(table, r.text("SELECT string_agg(x::text, E'\n') FROM "+table+" x"))

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -27,6 +29,7 @@ type database struct {
 
 const (
 	dialTimeout      = 5 * time.Second
+	leaveTimeout     = time.Second // for the other side to close a connection
 	statementTimeout = 15 * time.Second
 	lockTimeout      = 10 * time.Second
 	mostConnections  = 10 // if neither the URL nor the options set another number
@@ -144,18 +147,35 @@ func setLocal(settings [][2]string) string {
 
 // behindPooler reports whether the connections go through a pooler. It compares the process id of the connection with
 // the process id of its session on the server. Behind a pooler, they are different. It cannot distinguish a pooler in
-// session mode from a pooler in transaction mode.
+// session mode from a pooler in transaction mode. When it returns, its connection no longer counts, so that the pool may
+// have all connections that the process is allowed.
 func behindPooler(ctx context.Context, c *pgx.ConnConfig) (bool, error) {
 	conn, err := pgconn.ConnectConfig(ctx, &c.Config)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	defer leave(ctx, conn)
 	results, err := conn.Exec(ctx, "SELECT pg_catalog.pg_backend_pid()").ReadAll()
 	if err != nil {
 		return false, err
 	}
 	return string(results[0].Rows[0][0]) != fmt.Sprint(conn.PID()), nil
+}
+
+// leave closes a connection, and waits until the other side has closed it too. Until then, a server or a pooler counts
+// the connection.
+func leave(ctx context.Context, conn *pgconn.PgConn) {
+	c, err := conn.Hijack()
+	if err != nil { // the connection is broken
+		_ = conn.Close(context.WithoutCancel(ctx))
+		return
+	}
+	defer func() { _ = c.Conn.Close() }()
+	_ = c.Conn.SetDeadline(time.Now().Add(leaveTimeout)) // Invariant 15
+	c.Frontend.Send(&pgproto3.Terminate{})
+	if c.Frontend.Flush() == nil {
+		_, _ = io.Copy(io.Discard, c.Conn)
+	}
 }
 
 // connections returns the database. The first call opens it.

@@ -7,8 +7,10 @@ import (
 	"net/url"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"filippo.io/age"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -98,6 +100,32 @@ func TestConnections(t *testing.T) {
 		d, err := s.connections(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, c.want, d.Config().MaxConns, c.o)
+		require.NoError(t, s.Close())
+	}
+}
+
+// A process may have all of its connections as soon as it knows whether there is a pooler: the connection that it has made
+// to find out is closed on both sides.
+func TestDetectionLeavesNoConnection(t *testing.T) {
+	pooler := pgtest.Start(t).Pooler(t)
+	admin, err := url.Parse(pooler)
+	require.NoError(t, err)
+	admin.Path = "/pgbouncer" // PgBouncer's own database
+	c, err := pgconn.Connect(t.Context(), admin.String())
+	require.NoError(t, err)
+	defer c.Close(t.Context())
+	clients := func() (n int) {
+		results, err := c.Exec(t.Context(), "SHOW CLIENTS").ReadAll()
+		require.NoError(t, err)
+		return len(results[0].Rows)
+	}
+	require.Eventually(t, func() bool { return clients() == 1 }, time.Minute, 10*time.Millisecond)
+	for range 20 {
+		s := New(Options{URL: pooler})
+		pooled, err := s.Pooled(t.Context())
+		require.NoError(t, err)
+		require.True(t, pooled)
+		require.Equal(t, 1, clients())
 		require.NoError(t, s.Close())
 	}
 }

@@ -38,6 +38,7 @@ type Server struct {
 	url      *url.URL
 	bin, dir string // "" if the test did not start the server
 	settings []string
+	env      []string // more environment variables of the server
 	process  *exec.Cmd
 	exited   chan struct{} // closed after the process has ended
 }
@@ -202,7 +203,7 @@ func credential(t testing.TB) *syscall.Credential {
 func (s *Server) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(s.bin, program), args...)
 	cmd.Dir = s.dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC", "HOME=" + s.dir}
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "LC_ALL=C", "TZ=UTC", "HOME=" + s.dir}, s.env...)
 	cmd.SysProcAttr = attributes(credential(s.t))
 	return cmd
 }
@@ -272,6 +273,12 @@ func (s *Server) Via(address string) string {
 
 // Address returns the host:port at which the server listens.
 func (s *Server) Address() string { return s.url.Host }
+
+// PID returns the id of the server's main process.
+func (s *Server) PID() int {
+	s.own()
+	return s.process.Process.Pid
+}
 
 // Stop stops the server immediately, like a crash. It may be called twice.
 func (s *Server) Stop() {

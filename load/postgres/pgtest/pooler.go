@@ -43,8 +43,9 @@ func PoolerVersion(t testing.TB) int {
 }
 
 // Pooler starts a PgBouncer in transaction mode in front of the server, and returns the URL of the database through it.
-// PgBouncer stops when the test t ends. Settings have the form name=value, as in the section [pgbouncer] of
-// pgbouncer.ini.
+// PgBouncer stops when the test t ends. If it exits before, it is started again, as systemd would do: PgBouncer 1.18 exits
+// if a client that has sent a cancel request closes its connection too early. Settings have the form name=value, as in
+// the section [pgbouncer] of pgbouncer.ini.
 func (s *Server) Pooler(t testing.TB, settings ...string) string {
 	t.Helper()
 	program := pgbouncer(t)
@@ -63,13 +64,7 @@ func (s *Server) Pooler(t testing.TB, settings ...string) string {
 	}, settings...)
 	config := filepath.Join(dir, "pgbouncer.ini")
 	require.NoError(t, os.WriteFile(config, []byte(strings.Join(lines, "\n")+"\n"), 0o644))
-	cmd := exec.Command(program, "-q", config)
-	cmd.SysProcAttr = attributes(credential(t))
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
+	supervise(t, program, "-q", config)
 	u := *s.url
 	u.Host, u.User = net.JoinHostPort("127.0.0.1", own), url.User(s.url.User.Username())
 	q := u.Query()
@@ -77,6 +72,39 @@ func (s *Server) Pooler(t testing.TB, settings ...string) string {
 	u.RawQuery = q.Encode()
 	awaitPooler(t, u.String(), filepath.Join(dir, "pooler.log"))
 	return u.String()
+}
+
+// supervise runs a program until the test t ends, and starts it again whenever it exits.
+func supervise(t testing.TB, program string, args ...string) {
+	start := func() *exec.Cmd {
+		cmd := exec.Command(program, args...)
+		cmd.SysProcAttr = attributes(credential(t))
+		if err := cmd.Start(); err != nil {
+			t.Errorf("start %s: %v", program, err)
+		}
+		return cmd
+	}
+	cmd, stop, stopped := start(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			exited := make(chan struct{})
+			go func() { defer close(exited); _ = cmd.Wait() }()
+			select {
+			case <-stop:
+				_ = cmd.Process.Signal(syscall.SIGTERM)
+				<-exited
+				return
+			case <-exited:
+				t.Logf("%s has exited, and is started again", program)
+				cmd = start()
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(stop)
+		<-stopped
+	})
 }
 
 // awaitPooler waits until a PgBouncer answers.
