@@ -89,12 +89,17 @@ func (r *fleetRig) throughPooler(t *testing.T, settings ...string) (clients func
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()) })
 	return func(ctx context.Context) (ports []string, err error) {
-		if c.IsClosed() { // the PgBouncer was started again
-			if c, err = pgx.Connect(ctx, admin.String()); err != nil {
-				return nil, err
+		if c.IsClosed() {
+			again, err := pgx.Connect(ctx, admin.String())
+			if err != nil {
+				return nil, nil // the PgBouncer is being started again
 			}
+			c = again
 		}
 		results, err := c.PgConn().Exec(ctx, "SHOW CLIENTS").ReadAll()
+		if c.IsClosed() {
+			return nil, nil // the PgBouncer has exited
+		}
 		if err != nil {
 			return nil, err
 		}
