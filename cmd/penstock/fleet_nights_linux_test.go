@@ -269,8 +269,9 @@ func (r *nightsRig) recorded(n int, w *nightWork) {
 	require.Empty(t, r.text("SELECT string_agg(concat_ws(' ', run, status), ' ') FROM lake._penstock_runs WHERE status <> 'complete'"))
 }
 
-// flat checks that nothing grows after the second night: then the first night's rows are older than `keep:`. The state
-// keeps more runs than that: see docs/operations.md.
+// flat checks that nothing grows after the second night: then the first night's rows are older than `keep:`. The tables
+// have at most the rows of two nights, because the newest certificate of a stream stays until the next run has read the
+// stream. The state keeps more runs than that: see docs/operations.md.
 func (r *nightsRig) flat(all []nightWork) {
 	t := r.t
 	t.Helper()
@@ -281,7 +282,7 @@ func (r *nightsRig) flat(all []nightWork) {
 		night := i + 3
 		for _, name := range slices.Sorted(maps.Keys(w.rows)) {
 			if !slices.Contains(bounded, name) {
-				require.LessOrEqual(t, w.rows[name], reached.rows[name], "%s after night %d", name, night)
+				require.LessOrEqual(t, w.rows[name], max(reached.rows[name], 2*all[0].rows[name]), "%s after night %d", name, night)
 			}
 		}
 		require.LessOrEqual(t, w.rows["fleet.units"], min(night, keptRuns+1)*all[0].rows["fleet.units"], "night %d", night)
