@@ -95,6 +95,24 @@ func (f *Folder) ReadSources(ctx context.Context) (Sources, error) {
 	return s, nil
 }
 
+// OpenHistory implements [Store]: see [OpenHistory].
+func (f *Folder) OpenHistory(ctx context.Context) (History, error) {
+	h, err := OpenHistory(ctx, f.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// ReadHistory implements [Store]: see [ReadHistory].
+func (f *Folder) ReadHistory(ctx context.Context) (History, error) {
+	h, err := ReadHistory(ctx, f.Dir)
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
 // Lease implements [Store]: see [Acquire].
 func (f *Folder) Lease(ctx context.Context, pipeline, source string, wait time.Duration) (Lease, error) {
 	if err := inspectMade(f.Dir); err != nil {

@@ -29,6 +29,7 @@ func TestFolderExposed(t *testing.T) {
 		"journal": func(t *testing.T, f *Folder) error { return closed(f.OpenJournal(t.Context())) },
 		"units":   func(t *testing.T, f *Folder) error { return closed(f.OpenUnits(t.Context())) },
 		"sources": func(t *testing.T, f *Folder) error { return closed(f.OpenSources(t.Context())) },
+		"history": func(t *testing.T, f *Folder) error { return closed(f.OpenHistory(t.Context())) },
 		"inbox":   func(t *testing.T, f *Folder) error { return closed(f.OpenInbox(t.Context(), InboxOptions{})) },
 		"key": func(_ *testing.T, f *Folder) error {
 			_, _, err := MaskKey(filepath.Join(f.Dir, "mask.key"))

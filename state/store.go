@@ -28,6 +28,10 @@ type Store interface {
 	OpenSources(ctx context.Context) (Sources, error)
 	// ReadSources opens the state of sources for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
 	ReadSources(ctx context.Context) (Sources, error)
+	// OpenHistory opens the history of runs for writing.
+	OpenHistory(ctx context.Context) (History, error)
+	// ReadHistory opens the history of runs for reading. It returns [fs.ErrNotExist], wrapped, if there is none.
+	ReadHistory(ctx context.Context) (History, error)
 	// Lease gives this process the exclusive right to work on a source of a pipeline. If source is "", the right is for
 	// the whole pipeline. If another process holds the lease for longer than the given time, Lease returns [ErrLocked],
 	// wrapped. The error names the holder. Invariant 13

@@ -22,7 +22,7 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-const latest = 2
+const latest = 3
 
 // Migrate creates the schema, or migrates it to this program's version. It returns the versions before and after. If
 // several processes migrate at the same time, one does the work and the others wait. If the schema has a newer

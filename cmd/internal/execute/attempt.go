@@ -147,7 +147,7 @@ func (x *Executor) load(ctx context.Context, j job, r *open.Run) (pipeline.Repor
 	}
 	report, err := pipeline.Run(ctx, cfg)
 	done()
-	report.Source = source
+	report.Source, report.Allowed = source, allowedBy(r.Source, report.Ended.Sub(report.Started))
 	if p.MultiSource {
 		r.Forget()
 	}

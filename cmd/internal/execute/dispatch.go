@@ -34,6 +34,7 @@ func (w *Worker) Dispatch(ctx context.Context, r Run) (report pipeline.Report, e
 	}
 	report = fleet.Joined(r.ID, r.Pipeline.Name, units)
 	report.Err = errors.Join(report.Err, removedError(units))
+	w.executor.keepHistory(ctx, r.Conf, runWork(w.db.Now(), report, r.Streams == nil)...)
 	return report, nil
 }
 

@@ -68,6 +68,12 @@ func (x *Executor) runOne(ctx context.Context, r Run, j job) (res Result, err er
 	}
 	e := x.attempt(ctx, j, func() {})
 	begun := e.report.Run != "" || !errors.Is(e.err, state.ErrLocked) && ctx.Err() == nil
+	if begun && !r.Options.DryRun {
+		report := e.report
+		report.Pipeline = r.Pipeline.Name
+		now := db.Now()
+		x.keepHistory(context.WithoutCancel(ctx), r.Conf, append(runWork(now, report, r.Streams == nil), sourceWork(now, r.Pipeline.Name, source, report, r.Streams == nil))...)
+	}
 	if begun && e.report.Status != pipeline.StatusStopped && !r.Options.DryRun { // other runs say nothing about the source
 		o := fleet.NewOutcomes(e.report.Run, r.Pipeline.Name).Add(source, e.report, e.err)
 		x.keepSources(context.WithoutCancel(ctx), r.Conf, x.sourceRecord(r.Conf, r.Pipeline.Name, e.report.Run, o, e.silent))
@@ -119,8 +125,13 @@ func (x *Executor) runMany(ctx context.Context, r Run, all job) (res Result, err
 		}}
 	}
 	fleet.Pool{}.Run(ctx, jobs)
+	report := c.all.Report()
+	report.Allowed = c.allowed
+	if !r.Options.DryRun {
+		c.work = append(c.work, runWork(x.Open.State(r.Conf).Now(), report, r.Streams == nil)...)
+	}
 	c.keep(ctx)
-	return Result{Report: c.all.Report(), ExitCode: c.all.ExitCode(), Sources: c.all.Outcomes(), Paused: paused}, errors.Join(c.errs...)
+	return Result{Report: report, ExitCode: c.all.ExitCode(), Sources: c.all.Outcomes(), Paused: paused}, errors.Join(c.errs...)
 }
 
 // outcomes collects and stores the outcomes of the sources of a run.
@@ -131,6 +142,8 @@ type outcomes struct {
 
 	mu      sync.Mutex
 	records []state.SourceRecord // not stored yet
+	work    []state.Work         // not stored yet
+	allowed int64                // requests that the rate limits of the sources allowed
 	errs    []error              // errors that Run.Ended returned
 }
 
@@ -154,7 +167,12 @@ func (c *outcomes) ended(ctx context.Context, source string, e ending) {
 		e.report.Source = source
 		c.errs = append(c.errs, c.run.Ended(o, e.report))
 	}
-	if o.Status == pipeline.StatusStopped || c.run.Options.DryRun {
+	if c.run.Options.DryRun {
+		return
+	}
+	c.allowed += e.report.Allowed
+	c.work = append(c.work, sourceWork(c.executor.Open.State(c.run.Conf).Now(), p, source, e.report, c.run.Streams == nil))
+	if o.Status == pipeline.StatusStopped {
 		return // a stopped run says nothing about the source
 	}
 	c.records = append(c.records, c.executor.sourceRecord(c.run.Conf, p, c.all.Run(), o, e.silent))
@@ -163,12 +181,15 @@ func (c *outcomes) ended(ctx context.Context, source string, e ending) {
 	}
 }
 
-// keep stores the outcomes that are not stored yet.
+// keep stores the outcomes and the work that are not stored yet.
 func (c *outcomes) keep(ctx context.Context) {
 	if len(c.records) > 0 {
 		c.executor.keepSources(context.WithoutCancel(ctx), c.run.Conf, c.records...)
 	}
-	c.records = nil
+	if len(c.work) > 0 {
+		c.executor.keepHistory(context.WithoutCancel(ctx), c.run.Conf, c.work...)
+	}
+	c.records, c.work = nil, nil
 }
 
 // keepOpen opens the destinations whose tables the sources share. They stay open until done() is called.

@@ -103,6 +103,7 @@ type Report struct {
 	Streams  []StreamReport    `json:"streams"`
 	Paused   string            `json:"paused,omitempty"` // the pipeline's only source, if nothing was read because it is paused
 	Err      error             `json:"-"`                // the run's own error; nil if only streams had errors
+	Allowed  int64             `json:"-"`                // requests that the rate limit of the source allowed during the run; 0: unknown
 
 	cause   error
 	partial bool // Err concerns only some of the destinations

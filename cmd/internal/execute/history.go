@@ -1,0 +1,83 @@
+package execute
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/open"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/state"
+)
+
+// keepHistory adds what runs did to the history. The history is only for display, so a run does not fail if it cannot be
+// written.
+func (x *Executor) keepHistory(ctx context.Context, c *config.Config, work ...state.Work) {
+	h, err := x.Open.State(c).OpenHistory(ctx)
+	if err == nil {
+		err = errors.Join(h.Add(ctx, work), h.Close())
+	}
+	if err != nil {
+		x.Open.Log.Warn("history of runs is not recorded", "error", err)
+	}
+}
+
+// sourceWork returns what a run did for one source. The argument `whole` is true if the run was to read all streams.
+func sourceWork(at time.Time, name, source string, r pipeline.Report, whole bool) state.Work {
+	return workOf(at, state.Series{Pipeline: name, Source: source}, r, whole)
+}
+
+// runWork returns what a run did in total and for each stream. The argument `whole` is true if the run was to read all
+// streams of all sources.
+func runWork(at time.Time, r pipeline.Report, whole bool) []state.Work {
+	all := []state.Work{workOf(at, state.Series{Pipeline: r.Pipeline}, r, whole)}
+	index := map[string]int{} // a stream has a report for each destination
+	for _, s := range r.Streams {
+		i, known := index[s.Stream]
+		if !known {
+			i = len(all)
+			index[s.Stream] = i
+			all = append(all, state.Work{Series: state.Series{Pipeline: r.Pipeline, Stream: s.Stream}, At: at, Runs: 1, Complete: at, WorkCounts: state.WorkCounts{Allowed: r.Allowed}})
+		}
+		w := &all[i]
+		w.Took = max(w.Took, s.Duration)
+		w.Requests = max(w.Requests, int64(s.Requests)) // a request for several destinations counts once
+		addCounts(&w.WorkCounts, s.Counts)
+		if s.Status != pipeline.StatusComplete {
+			w.Incomplete, w.Complete = 1, time.Time{}
+		}
+	}
+	return all
+}
+
+func workOf(at time.Time, of state.Series, r pipeline.Report, whole bool) state.Work {
+	w := state.Work{Series: of, At: at, Runs: 1, WorkCounts: state.WorkCounts{Requests: int64(r.Requests), Allowed: r.Allowed}}
+	if !r.Started.IsZero() {
+		w.Took = max(0, r.Ended.Sub(r.Started))
+	}
+	addCounts(&w.WorkCounts, r.Totals().Counts)
+	switch {
+	case r.Status != pipeline.StatusComplete:
+		w.Incomplete = 1
+	case whole:
+		w.Complete = at
+	}
+	return w
+}
+
+func addCounts(w *state.WorkCounts, c pipeline.Counts) {
+	w.Fetched += c.Fetched
+	w.Written += c.Written
+	w.Deleted += c.Deleted
+	w.Rejected += c.Rejected
+}
+
+// allowedBy returns how many requests the rate limits of a source allow in the given time.
+func allowedBy(s *open.Source, took time.Duration) int64 {
+	perSecond := 0.0
+	for _, name := range s.Names {
+		perSecond += s.Wires[name].Governor().Stats().Allowed
+	}
+	return int64(perSecond * max(0, took.Seconds()))
+}
