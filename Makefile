@@ -124,6 +124,15 @@ inspect: ## fetch the inspector of the Model Context Protocol once; it calls the
 	@sh .ci/servers $(SERVERS) inspector
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^TestInspector$$' -count=1 -timeout 10m ./cmd/penstock
 
+.PHONY: axe
+axe: ## fetch axe-core once; it must find no fault on any page of the dashboard, in either scheme
+	@sh .ci/servers $(SERVERS) axe
+	PENSTOCK_TEST_AXE=$(SERVERS)/npm/node_modules/axe-core/axe.min.js $(GO) test -run '^TestAxe$$' -count=1 -timeout 20m -v ./cmd/internal/serve/board
+
+.PHONY: pictures
+pictures: ## write the pictures of the dashboard in docs, from a run over the sandbox, in both schemes
+	PENSTOCK_TEST_PICTURES=$(CURDIR)/docs/pictures $(GO) test -run '^TestPictures$$' -count=1 -timeout 20m ./cmd/internal/serve/board
+
 .PHONY: stores
 stores: ## fetch object stores by other authors once; test Parquet in a bucket of each
 	@sh .ci/servers $(SERVERS) stores

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // endpoint is one endpoint of the API. Both its route and its part of the OpenAPI document are made from it.
@@ -21,18 +23,26 @@ type endpoint struct {
 
 type param struct {
 	name, kind, description string
+	values                  []string // the allowed values; nil: all
 }
 
 var (
-	paging     = []param{{name: "offset", kind: "integer", description: "Number of items to skip."}, {name: "limit", kind: "integer", description: "Maximum number of items, 1 to 200."}}
-	byPipeline = param{name: "pipeline", kind: "string", description: "Only items of this pipeline."}
-	bySource   = param{name: "source", kind: "string", description: "Only sources whose name contains this text."}
-	ofSource   = param{name: "source", kind: "string", description: "Only items of this source, if the pipeline reads several sources."}
-	byStream   = param{name: "stream", kind: "string", description: "Only items of this stream."}
-	byTable    = param{name: "table", kind: "string", description: "Only items of this table."}
-	byStatus   = param{name: "status", kind: "string", description: "Only items with this status."}
-	allRejects = param{name: "all", kind: "boolean", description: "Include rejects whose records were loaded later."}
+	paging       = []param{{name: "offset", kind: "integer", description: "Number of items to skip."}, {name: "limit", kind: "integer", description: "Maximum number of items, 1 to 200."}}
+	byPipeline   = param{name: "pipeline", kind: "string", description: "Only items of this pipeline."}
+	bySource     = param{name: "source", kind: "string", description: "Only sources whose name contains this text."}
+	ofSource     = param{name: "source", kind: "string", description: "Only items of this source, if the pipeline reads several sources."}
+	byStream     = param{name: "stream", kind: "string", description: "Only items of this stream."}
+	byTable      = param{name: "table", kind: "string", description: "Only items of this table."}
+	byStatus     = param{name: "status", kind: "string", description: "Only items with this status."}
+	exactSource  = param{name: "source", kind: "string", description: "Only runs over this source; not together with stream."}
+	exactStream  = param{name: "stream", kind: "string", description: "Only this stream, summed over all sources."}
+	partOfStream = param{name: "stream", kind: "string", description: "Only streams whose name contains this text."}
+	allRejects   = param{name: "all", kind: "boolean", description: "Include rejects whose records were loaded later."}
 )
+
+func inRange() param {
+	return param{name: "range", kind: "string", description: "Range of time, up to now; 7d by default. Points are hours for 24h and 7d, and days otherwise.", values: rangeNames()}
+}
 
 func with(more ...param) []param { return append(more, paging...) }
 
@@ -66,6 +76,17 @@ func endpoints() []endpoint {
 		{get, "/api/v1/runs/{run}", "One run: its passes and their certificates, rejects, changes of tables, and log.", []param{ofSource}, RunDetail{}, func(b *Board, r *http.Request) (any, error) {
 			d, err := b.Facts.Run(r.Context(), r.PathValue("run"), queryOf(r).Source)
 			return d.whole(), err
+		}},
+		{get, "/api/v1/history", "What runs did over time: rows, changes, durations, freshness, rejects, requests and the use of the rate limit.", []param{byPipeline, exactSource, exactStream, inRange()}, Trend{}, func(b *Board, r *http.Request) (any, error) {
+			return b.trend(r)
+		}},
+		{get, "/api/v1/history/series", "Sums over a range of time for each pipeline, source or stream, sorted by name.", with(byPipeline, bySource, partOfStream, inRange(), param{name: "by", kind: "string", description: "What the items are; by default, streams.", values: []string{byPipelines, bySources, byStreams}}), items[SeriesTotal]{}, func(b *Board, r *http.Request) (any, error) {
+			q := queryOf(r)
+			l, err := b.totals(r.Context(), kindOf(r), q, rangeOf(r))
+			return itemsOf(r, q, l), err
+		}},
+		{get, "/api/v1/graph", "Graph of sources, streams, tables and views, for a page of the streams.", with(byPipeline, ofSource, partOfStream), Graph{}, func(b *Board, r *http.Request) (any, error) {
+			return b.graph(r)
 		}},
 		{get, "/api/v1/rejects", "Records and values that could not be stored in the tables, and why.", with(byPipeline, ofSource, byStream, allRejects), items[Reject]{}, func(b *Board, r *http.Request) (any, error) {
 			return listed(r, b.Facts.Rejects)
@@ -145,6 +166,8 @@ func understood(r *http.Request, known []param) error {
 		switch {
 		case p.kind == "integer" && (err != nil || n < 0 || p.name == "limit" && (n < 1 || n > maxLimit)):
 			return fmt.Errorf("%s: %q is not a number in the allowed range", p.name, v)
+		case p.values != nil && !slices.Contains(p.values, v):
+			return fmt.Errorf("%s: must be one of %s", p.name, strings.Join(p.values, ", "))
 		case p.kind == "boolean" && not != nil:
 			return fmt.Errorf("%s: must be true or false", p.name)
 		}
@@ -234,6 +257,8 @@ func (b *Board) fail(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.Is(err, ErrUnknown):
 		b.problem(w, r, http.StatusNotFound, err.Error())
+	case errors.Is(err, errSourceAndStream):
+		b.problem(w, r, http.StatusBadRequest, err.Error())
 	case errors.Is(err, ErrBusy):
 		b.problem(w, r, http.StatusConflict, err.Error())
 	case r.Context().Err() != nil:

@@ -89,7 +89,7 @@ func TestAPIRefuses(t *testing.T) {
 	f := telling(2, plain)
 	s := boardOf(t, f, "")
 	_, router := described(t, s)
-	for _, path := range []string{"/api/v1/runs?limit=0", "/api/v1/runs?limit=201", "/api/v1/runs?offset=x", "/api/v1/runs?pipelin=nightly", "/api/v1/rejects?all=maybe", "/api/v1/status?x=1", "/api/v1/runs?a=%zz"} {
+	for _, path := range []string{"/api/v1/runs?limit=0", "/api/v1/runs?limit=201", "/api/v1/runs?offset=x", "/api/v1/runs?pipelin=nightly", "/api/v1/rejects?all=maybe", "/api/v1/status?x=1", "/api/v1/history?range=2d", "/api/v1/history?source=a&stream=b", "/api/v1/history/series?by=table", "/api/v1/runs?a=%zz"} {
 		resp := s.do(t, "GET", path, "")
 		require.Equal(t, 400, resp.StatusCode, path)
 		valid(t, router, resp)

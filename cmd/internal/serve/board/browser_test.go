@@ -218,5 +218,5 @@ func guardedBoard(t *testing.T, f *told, guard *access.Guard) *served {
 func pages(f *told) []string {
 	esc := func(s string) string { return strings.ReplaceAll(escape(s), "+", "%20") }
 	p, s, r := esc(f.pipelines[0].Name), esc(f.streams[0].Name), esc(f.runs[0].ID)
-	return []string{"/", "/pipelines", "/pipelines/" + p, "/sources", "/streams", "/pipelines/" + p + "/streams/" + s, "/runs", "/runs/" + r, "/rejects", "/schema", "/webhooks", "/rate", "/audit"}
+	return []string{"/", "/pipelines", "/pipelines/" + p, "/sources", "/streams", "/pipelines/" + p + "/streams/" + s, "/runs", "/runs/" + r, "/history", "/history?range=90d&pipeline=" + p, "/history/series?by=source", "/graph", "/rejects", "/schema", "/webhooks", "/rate", "/audit"}
 }

@@ -120,11 +120,14 @@ type timeline struct {
 	Whole time.Duration
 }
 
-// timelineRow is one pass. X and Width are in thousandths of the duration of the run.
+// timelineRow is one pass. X and Width are in thousandths of the duration of the run. The time before X is the time
+// that the stream has waited for its turn.
 type timelineRow struct {
 	Pass
 	X, Width int
+	Waited   time.Duration
 	Known    bool
+	Ends     bool // only the end is known; X is the end
 }
 
 func timelineOf(d RunDetail, live *Running, now time.Time) timeline {
@@ -145,16 +148,27 @@ func timelineOf(d RunDetail, live *Running, now time.Time) timeline {
 			row.X = thousandths(p.Started.Sub(d.Started), t.Whole)
 			row.Width = max(4, thousandths(p.Ended.Sub(d.Started), t.Whole)-row.X)
 			row.X = min(row.X, 1000-row.Width)
+			row.Waited = max(0, p.Started.Sub(d.Started))
+		} else if !p.Ended.IsZero() && p.Ended.After(d.Started) {
+			row.Ends, row.X = true, min(996, thousandths(p.Ended.Sub(d.Started), t.Whole))
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	slices.SortStableFunc(t.Rows, func(a, b timelineRow) int {
-		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.Source, b.Source), strings.Compare(a.Stream, b.Stream), strings.Compare(a.Destination, b.Destination))
+		return cmp.Or(a.shownAt().Compare(b.shownAt()), strings.Compare(a.Source, b.Source), strings.Compare(a.Stream, b.Stream), strings.Compare(a.Destination, b.Destination))
 	})
 	for i := range 4 {
 		t.Ticks = append(t.Ticks, took(t.Whole*time.Duration(i+1)/4))
 	}
 	return t
+}
+
+// shownAt returns the time by which the row is sorted: its start, or its end if only that is known.
+func (r timelineRow) shownAt() time.Time {
+	if r.Ends {
+		return r.Ended
+	}
+	return r.Started
 }
 
 func thousandths(d, whole time.Duration) int {
@@ -163,7 +177,10 @@ func thousandths(d, whole time.Duration) int {
 
 // Tells returns the text that is shown on the bar.
 func (r timelineRow) Tells() string {
-	return fmt.Sprintf("%s: %s", r.Stream, took(r.Took()))
+	if r.Ends {
+		return fmt.Sprintf("%s: ended at the mark", r.Stream)
+	}
+	return fmt.Sprintf("%s: waited %s, read for %s", r.Stream, took(r.Waited), took(r.Took()))
 }
 
 const (

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/state"
 )
 
 // Facts returns the data that the board shows. Many goroutines call its methods often, so an implementation must
@@ -16,6 +17,7 @@ type Facts interface {
 	Live
 	Health
 	History
+	Past
 }
 
 // Live returns the current activity of the daemon.
@@ -39,6 +41,19 @@ type History interface {
 	Rejects(context.Context, Query) (List[Reject], error)
 	Schema(context.Context, Query) (List[Change], error)
 	Audit(context.Context, Query) (List[Audit], error)
+}
+
+// Past returns what runs did over time, and the views that read their tables.
+type Past interface {
+	// Points returns the points of the series since the given time, sorted by series: see [state.History].
+	Points(ctx context.Context, of []state.Series, since time.Time) ([]state.Point, error)
+	Views(context.Context) ([]View, error)
+}
+
+// View is a view that penstock has created in a destination.
+type View struct {
+	Name, Title, Destination string
+	Tables                   []string // tables that it reads
 }
 
 // Control performs the actions of visitors. Each method returns as soon as the action is accepted, even if it is

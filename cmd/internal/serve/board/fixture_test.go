@@ -11,6 +11,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
+	"github.com/penstock-data/penstock/state"
 )
 
 type told struct {
@@ -24,6 +25,8 @@ type told struct {
 	rejects   []board.Reject
 	changes   []board.Change
 	audit     []board.Audit
+	points    []state.Point // of a pipeline; each series has the same
+	views     []board.View
 
 	mu       sync.Mutex
 	asked    []string
@@ -91,6 +94,20 @@ func (f *told) record(_ context.Context, a board.Audit) error {
 	return f.err
 }
 
+func (f *told) Points(_ context.Context, of []state.Series, since time.Time) (all []state.Point, _ error) {
+	for _, s := range of {
+		for _, p := range f.points {
+			if !p.At.Before(since) {
+				p.Series = s
+				all = append(all, p)
+			}
+		}
+	}
+	return all, nil
+}
+
+func (f *told) Views(context.Context) ([]board.View, error) { return f.views, nil }
+
 func cut[T any](all []T, q board.Query) board.List[T] {
 	from := min(q.Offset, len(all))
 	to := len(all)
@@ -139,12 +156,35 @@ func telling(n int, rewrite func(string) string) *told {
 	for i := range n {
 		f.add(i, at, rewrite)
 	}
+	f.views = []board.View{{Name: rewrite("receivables_ageing"), Title: rewrite("Who owes what?"), Destination: rewrite("warehouse"), Tables: []string{rewrite("crm_leads")}}}
+	for i := range 24 * 92 {
+		end, width := at.Truncate(time.Hour).Add(-time.Duration(i)*time.Hour), time.Hour
+		if i >= 24*8 && i%24 != 0 {
+			continue
+		}
+		if i >= 24*8 {
+			end, width = end.Truncate(24*time.Hour), 24*time.Hour
+		}
+		f.points = append(f.points, pointAt(end, width, int64(i)))
+	}
 	f.rate = []board.Budget{{Gauge: gauge}}
 	for i := range 180 {
 		used := 60 + 18*float64(i%20)/20
 		f.rate[0].Points = append(f.rate[0].Points, board.Point{At: at.Add(time.Duration(i-180) * 20 * time.Second), Used: used, Allowed: 80, Refused: uint64(max(0, i%57-55))})
 	}
 	return f
+}
+
+// pointAt returns a point whose numbers differ from hour to hour.
+func pointAt(at time.Time, width time.Duration, i int64) state.Point {
+	p := state.Point{At: at, Width: width, Runs: 1, Took: time.Duration(40+i*7%31) * time.Second, Longest: time.Duration(40+i*7%31) * time.Second,
+		WorkCounts: state.WorkCounts{Fetched: 9000 + i*131%800, Written: i * 37 % 211, Deleted: i * 5 % 9, Rejected: max(0, i*17%40-36), Requests: 100 + i*3%41, Allowed: 400}}
+	if i%11 == 3 {
+		p.Incomplete = 1
+	} else {
+		p.Complete = at.Add(10 * time.Minute)
+	}
+	return p
 }
 
 func nth(i int, names ...string) string {

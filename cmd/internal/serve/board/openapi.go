@@ -71,7 +71,11 @@ func (d *describer) add(e endpoint) error {
 		params = append(params, map[string]any{"name": m[1], "in": "path", "description": inPath[m[1]], "required": true, "schema": map[string]any{"type": "string"}})
 	}
 	for _, p := range e.query {
-		params = append(params, map[string]any{"name": p.name, "in": "query", "description": p.description, "schema": map[string]any{"type": p.kind}})
+		schema := map[string]any{"type": p.kind}
+		if p.values != nil {
+			schema["enum"] = p.values
+		}
+		params = append(params, map[string]any{"name": p.name, "in": "query", "description": p.description, "schema": schema})
 	}
 	status, done := "200", "The response."
 	if e.method != "GET" {

@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -93,6 +94,9 @@ func functions(now func() time.Time) template.FuncMap {
 		"spark":   spark,
 		"rates":   rateChart,
 		"minute":  minuteChart,
+		"cells":   cells,
+		"lasted":  func(f float64) string { return took(seconds(f)) },
+		"newest":  func(all []TrendPoint) []TrendPoint { all = slices.Clone(all); slices.Reverse(all); return all },
 		"seconds": func(f float64) string {
 			return span(time.Duration(f * float64(time.Second)))
 		},
@@ -124,7 +128,7 @@ type navItem struct{ Path, Name string }
 
 func navItems() []navItem {
 	return []navItem{
-		{"/", "Now"}, {"/pipelines", "Pipelines"}, {"/sources", "Sources"}, {"/streams", "Streams"}, {"/data", "Data"}, {"/runs", "Runs"}, {"/rejects", "Rejects"},
+		{"/", "Now"}, {"/pipelines", "Pipelines"}, {"/sources", "Sources"}, {"/streams", "Streams"}, {"/data", "Data"}, {"/runs", "Runs"}, {"/history", "History"}, {"/graph", "Graph"}, {"/rejects", "Rejects"},
 		{"/schema", "Schema"}, {"/webhooks", "Webhooks"}, {"/rate", "Rate"}, {"/audit", "Audit"},
 	}
 }

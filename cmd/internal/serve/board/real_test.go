@@ -48,6 +48,11 @@ type works struct {
 
 func daemon(t *testing.T, o sandbox.Options, modules ...string) (*works, *served) {
 	t.Helper()
+	return daemonOn(t, &state.Folder{Dir: t.TempDir()}, o, modules...)
+}
+
+func daemonOn(t *testing.T, folder *state.Folder, o sandbox.Options, modules ...string) (*works, *served) {
+	t.Helper()
 	w := &works{t: t, file: filepath.Join(t.TempDir(), "warehouse.db"), wires: map[schemas.Surface]*wire.Client{}}
 	w.connect(o, modules)
 	journal, err := state.OpenJournal(t.Context(), t.TempDir())
@@ -55,6 +60,7 @@ func daemon(t *testing.T, o sandbox.Options, modules ...string) (*works, *served
 	feed := &board.Feed{}
 	w.facts = facts.New(facts.Config{
 		Destinations: func() []facts.DestinationPart { return []facts.DestinationPart{{Name: "warehouse", Open: w.open}} },
+		Workspaces:   facts.Workspaces{Names: func() []string { return []string{"main"} }, State: folder},
 		Journal:      journal, Log: slog.New(slog.DiscardHandler),
 	}, feed)
 	b, err := board.New(board.Config{Facts: w.facts, Control: w.facts, Feed: feed, Version: "1.2.3"})

@@ -15,6 +15,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -74,6 +75,7 @@ type Facts struct {
 	sourceSnapshots map[string]*sourceSnapshot
 	first           chan struct{} // closed after the first try to read each destination
 	sourceList      sourceList
+	kit             func() ([]schemas.View, error) // penstock's views
 	notices         []string
 }
 
@@ -89,7 +91,7 @@ func New(c Config, feed *board.Feed) *Facts {
 		c.Clock = time.Now
 	}
 	return &Facts{Config: c, feed: feed, since: c.Clock(), look: make(chan struct{}, 1), ended: map[string]bool{}, snapshots: map[string]*snapshot{}, readLocks: map[string]readLock{}, sourceSnapshots: map[string]*sourceSnapshot{},
-		first: make(chan struct{}), deliveries: deliveries{bySource: map[string]*traffic{}}}
+		kit: sync.OnceValues(schemas.LoadViews), first: make(chan struct{}), deliveries: deliveries{bySource: map[string]*traffic{}}}
 }
 
 // How often data is read, and time limits for reading. Some changes cause an earlier read.

@@ -42,6 +42,7 @@ type snapshot struct {
 	rejects      []board.Reject
 	changes      []board.Change
 	checks       []board.Check
+	views        map[string]bool // names of the views that penstock has created
 
 	announced map[state.Key]board.Coverage
 }
@@ -58,7 +59,7 @@ func (o outcome) apply(s *board.Stream) { s.Run, s.Status, s.Error = o.run, o.st
 type runStream struct{ source, stream string }
 
 func readSnapshot(ctx context.Context, p DestinationPart) (*snapshot, error) {
-	b := &snapshot{part: p, streams: map[state.Key]*board.Stream{}, omitted: map[string]bool{}, last: map[state.Key]outcome{}, newestProofs: map[string]*proofs{}, announced: map[state.Key]board.Coverage{}}
+	b := &snapshot{part: p, views: map[string]bool{}, streams: map[state.Key]*board.Stream{}, omitted: map[string]bool{}, last: map[state.Key]outcome{}, newestProofs: map[string]*proofs{}, announced: map[state.Key]board.Coverage{}}
 	if p.Open == nil {
 		return b, nil
 	}
@@ -223,6 +224,9 @@ func lastRejects(all []board.Reject) []board.Reject {
 
 func (b *snapshot) readChanges(ctx context.Context, d load.Destination) error {
 	err := scan(ctx, d, load.Changes, func(r row) {
+		if r.text("action") == load.ActionView {
+			b.views[r.text("table")] = true
+		}
 		b.changes = append(b.changes, board.Change{
 			At: r.time("at"), Run: runOf(r.text("run")), Destination: b.part.Name, Table: r.text("table"), Column: r.text("column"), Source: r.text("source"),
 			Action: r.text("action"), From: r.text("from_type"), To: r.text("to_type"), Reason: r.text("reason"),
