@@ -199,7 +199,7 @@ const (
 	boxHeight = 38
 	boxPitch  = 48
 	boxColumn = 262
-	boxName   = 27 // characters
+	boxName   = 24 // characters
 )
 
 // graphKinds are the columns of the picture.
