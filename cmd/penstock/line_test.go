@@ -104,7 +104,7 @@ var line = map[string][]string{
 	"cmd/internal/serve":          {"cmd/internal/pipeline", "cmd/internal/pipeline/runid", "cmd/internal/serve/schedule", "extract", "schemas", "state", "state/retry"},
 	"cmd/internal/serve/schedule": nil,
 	"cmd/internal/serve/access":   {"cmd/internal/serve", "extract/wire"},
-	"cmd/internal/serve/board":    {"cmd/internal/browse", "cmd/internal/knowledge", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/serve/access"},
+	"cmd/internal/serve/board":    {"cmd/internal/browse", "cmd/internal/knowledge", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/serve/access", "state"},
 	"cmd/internal/serve/facts":    {"cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/cursor", "cmd/internal/serve", "cmd/internal/serve/board", "load", "schemas", "state"},
 	"cmd/internal/serve/receive":  {"cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/signature", "state"},
 	"cmd/internal/serve/signal":   {"cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/drift", "cmd/internal/serve", "extract/wire", "state", "state/retry"},
