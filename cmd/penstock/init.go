@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/config"
+	"github.com/penstock-data/penstock/cmd/internal/execute"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/history"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/cmd/internal/setup"
 )
@@ -21,7 +24,7 @@ import (
 // Invariant 5
 type initFlags struct {
 	setup.Setup
-	force, noCheck bool
+	force, noCheck, yes, fromEnv bool
 }
 
 func initCmd(a *app) *cobra.Command {
@@ -30,8 +33,14 @@ func initCmd(a *app) *cobra.Command {
 		Use:   "init",
 		Short: "write a commented pipelines.yaml, from a few questions or from flags",
 		Long: `Asks a few questions and writes a commented pipelines.yaml. A question whose flag
-is set is skipped, and without a terminal there are no questions. Each answer is checked
-at once, as ` + "`penstock check`" + ` does: addresses, credentials, destinations.
+is set is skipped. Each answer is checked at once, as ` + "`penstock check`" + ` does: addresses,
+credentials, destinations. An answer that does not work can be changed. Then init
+reads the first page of each list, and prints how many streams and rows the source
+has, and which lists the credentials may not read. At the end it can run the first sync.
+
+Without a terminal, or with --yes, there are no questions: missing answers have their
+defaults. --from-env takes the addresses from PENSTOCK_V2_URL and PENSTOCK_APP_URL, and
+the destination from ` + setup.DatabaseVariable + ` if it is set.
 
 The file contains no secret, only the names of environment variables:
 ` + setup.KeyVariable + `, ` + setup.TokenVariable + `, and ` + setup.DatabaseVariable + ` for a database URL
@@ -39,6 +48,7 @@ with a password. If you agree, typed secrets are stored in the file .env, which
 only you can read.`,
 		Example: `  penstock init
   ` + setup.KeyVariable + `=… penstock init --v2-url https://api.example.com --to duckdb:warehouse.duckdb
+  penstock init --from-env --yes
   penstock init --app-url http://127.0.0.1:8787 --to 'parquet:lake' --streams 'crm.*' --schedule '0 2 * * *'`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return writeSetup(cmd.Context(), a, f) },
@@ -53,6 +63,8 @@ only you can read.`,
 	fl.StringVar(&f.Zone, "zone", "", "time `zone` of the schedule, such as Europe/Berlin (default UTC)")
 	fl.BoolVar(&f.force, "force", false, "replace the file if it exists")
 	fl.BoolVar(&f.noCheck, "no-check", false, "skip the connection checks")
+	fl.BoolVarP(&f.yes, "yes", "y", false, "ask no questions, also on a terminal")
+	fl.BoolVar(&f.fromEnv, "from-env", false, "take addresses and destination from the environment or .env")
 	return cmd
 }
 
@@ -62,16 +74,28 @@ func writeSetup(ctx context.Context, a *app, f initFlags) error {
 		return failure.Usage("`penstock check` tests it; --force replaces it", "%s already exists", a.open.File)
 	}
 	s := f.Setup
-	s.Typed, s.State, s.DefaultTo = map[string]string{}, setup.DefaultState(a.open.File), defaultDestination()
+	s.Typed, s.Env, s.State, s.DefaultTo = map[string]string{}, open.Environment(a.open.File), setup.DefaultState(a.open.File), defaultDestination()
 	if err := s.Refuse(); err != nil {
 		return err
 	}
-	p := setup.NewPrompt(a.err)
+	if f.fromEnv {
+		if err := s.FromEnvironment(); err != nil {
+			return err
+		}
+	}
+	found := a.found
+	if f.noCheck {
+		found = nil
+	}
+	var p *setup.Prompt
+	if !f.yes {
+		p = setup.NewPrompt(a.err)
+	}
 	var err error
 	if p != nil {
-		err = setup.Ask(ctx, &a.open, p, &s, f.noCheck)
+		err = setup.Ask(ctx, &a.open, p, &s, found)
 	} else {
-		err = takeFlags(ctx, a, &s, f.noCheck)
+		err = takeFlags(ctx, a, &s, found)
 	}
 	if err != nil {
 		return err
@@ -83,11 +107,12 @@ func writeSetup(ctx context.Context, a *app, f initFlags) error {
 	if err := writeConfig(a.open.File, text, f.force); err != nil {
 		return err
 	}
-	return finishInit(ctx, a, p, s)
+	return finishInit(ctx, a, p, s, f.noCheck)
 }
 
-// takeFlags adds the defaults to the flags and checks the result. It is used if there is no terminal for questions.
-func takeFlags(ctx context.Context, a *app, s *setup.Setup, noCheck bool) error {
+// takeFlags adds the defaults to the flags and checks the result. It is used if there are no questions. If found is nil,
+// nothing is checked.
+func takeFlags(ctx context.Context, a *app, s *setup.Setup, found func(context.Context, *config.Config) ([]string, error)) error {
 	if s.V2URL == "" && s.AppURL == "" {
 		return failure.Usage("set --v2-url https://…, --app-url https://… or both", "no workspace given, and no terminal to ask for one")
 	}
@@ -96,7 +121,7 @@ func takeFlags(ctx context.Context, a *app, s *setup.Setup, noCheck bool) error 
 	if err != nil {
 		return err
 	}
-	if noCheck {
+	if found == nil {
 		return nil
 	}
 	if lacking := s.Lacking(); len(lacking) > 0 {
@@ -106,11 +131,35 @@ func takeFlags(ctx context.Context, a *app, s *setup.Setup, noCheck bool) error 
 		fmt.Fprintf(a.err, "penstock: %s was not written; --no-check writes it without the checks\n", a.open.File)
 		return err
 	}
-	return nil
+	lines, err := found(ctx, c)
+	if a.json {
+		return err
+	}
+	for _, line := range lines {
+		if err := a.say("%s\n", line); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
-// finishInit offers to store typed secrets, and prints the next steps.
-func finishInit(ctx context.Context, a *app, p *setup.Prompt, s setup.Setup) error {
+// found requests the first page of each list. It returns lines that say how many streams and rows the source has, and
+// which lists the credentials may not read.
+func (a *app) found(ctx context.Context, c *config.Config) ([]string, error) {
+	r, err := a.open.Pipeline(ctx, c, c.Pipelines[0], nil, true)
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	sizes, err := execute.Look(ctx, r, &a.open, history.PastRuns{})
+	if err != nil {
+		return nil, err
+	}
+	return render.Found(execute.Forecast(r, history.PastRuns{}, sizes, 0), sizes.Refused, sizes.Failed-len(sizes.Refused), sizes.Trouble), nil
+}
+
+// finishInit offers to store typed secrets and to run the first sync, and prints the next steps.
+func finishInit(ctx context.Context, a *app, p *setup.Prompt, s setup.Setup, noCheck bool) error {
 	if err := a.say("wrote %s\n", a.open.File); err != nil {
 		return err
 	}
@@ -119,13 +168,8 @@ func finishInit(ctx context.Context, a *app, p *setup.Prompt, s setup.Setup) err
 		return err
 	}
 	var next []string
-	switch {
-	case env != "":
-		if !filepath.IsAbs(env) {
-			env = "./" + env // without a folder, a shell would search for the file in PATH
-		}
-		next = append(next, "set -a; . "+setup.ShellWord(env)+"; set +a   # in each shell; keep the file out of version control")
-	case len(s.Typed) > 0 || len(s.Lacking()) > 0:
+	lacking := env == "" && (len(s.Typed) > 0 || len(s.Lacking()) > 0)
+	if lacking {
 		next = append(next, "export "+strings.Join(s.Variables(), "=… ")+"=…")
 	}
 	with := ""
@@ -137,6 +181,20 @@ func finishInit(ctx context.Context, a *app, p *setup.Prompt, s setup.Setup) err
 	}
 	if a.json {
 		return render.NewEncoder(a.out).Encode(map[string]any{"config": a.open.File, "env": env, "next": next})
+	}
+	if env != "" {
+		if err := a.say("wrote %s; keep it out of version control\n", env); err != nil {
+			return err
+		}
+	}
+	if p != nil && !lacking && !noCheck {
+		now, err := p.Yes(ctx, "run the first sync now?")
+		if err != nil {
+			return err
+		}
+		if now {
+			return a.sync(ctx, nil, syncFlags{})
+		}
 	}
 	for _, line := range next {
 		if err := a.say("next: %s\n", line); err != nil {

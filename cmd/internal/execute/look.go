@@ -3,6 +3,8 @@ package execute
 import (
 	"context"
 	"errors"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,9 +23,10 @@ import (
 // Sizes are the sizes of the lists that no run has read yet, as their first pages show them.
 type Sizes struct {
 	Lists   map[string]forecast.Size
-	Sent    int64 // requests
-	Failed  int   // lists whose first page could not be read
-	Trouble error // one of the errors
+	Sent    int64    // requests
+	Failed  int      // lists whose first page could not be read
+	Refused []string // those of them that the credential may not read, sorted
+	Trouble error    // one of the errors
 }
 
 const (
@@ -61,6 +64,7 @@ func Look(ctx context.Context, r *open.Run, o *open.Opener, past history.PastRun
 		})
 	}
 	_ = looks.Wait() // errors are in Trouble
+	slices.Sort(l.out.Refused)
 	if ctx.Err() != nil {
 		return l.out, context.Cause(ctx)
 	}
@@ -103,10 +107,14 @@ func (l *looking) look(ctx context.Context, s schemas.Stream, name string) {
 		l.out.Lists[s.Name], lane.works = size, true
 		return
 	}
-	if e, ok := errors.AsType[*wire.Error](err); ok && (e.Class == wire.Transient && e.Status == 0 || e.Class == wire.Auth) {
+	e, ok := errors.AsType[*wire.Error](err)
+	if ok && (e.Class == wire.Transient && e.Status == 0 || e.Class == wire.Auth) {
 		lane.failures++
 	}
 	l.out.Failed++
+	if ok && e.Status == http.StatusForbidden {
+		l.out.Refused = append(l.out.Refused, s.Name)
+	}
 	if l.out.Trouble == nil {
 		l.out.Trouble = err
 	}

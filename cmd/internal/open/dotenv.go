@@ -28,6 +28,10 @@ func newDotenv(config string) *dotenv {
 	return &dotenv{path: filepath.Join(filepath.Dir(config), ".env")}
 }
 
+// Environment returns a function that looks up a variable in the environment, or else in the file .env beside the
+// configuration. It is safe for concurrent use.
+func Environment(config string) func(name string) (string, bool) { return newDotenv(config).lookup }
+
 // lookup returns a variable of the environment, or else of the file.
 func (d *dotenv) lookup(name string) (string, bool) {
 	if v, ok := os.LookupEnv(name); ok {

@@ -51,11 +51,7 @@ func printUnknown(w io.Writer, f forecast.Forecast) {
 				all = append(all, s.Stream)
 			}
 		}
-		names = strings.Join(all[:min(len(all), mostUnknown)], ", ")
-		if len(all) > mostUnknown {
-			names += ", …"
-		}
-		return len(all), names
+		return len(all), shortened(all)
 	}
 	if n, names := named(func(s forecast.Stream) bool { return s.Basis == forecast.Guessed }); n > 0 {
 		fmt.Fprintf(w, "unknown: the size of %s, each counted with as few requests as possible: %s\n", Plural(n, "stream"), names)
@@ -89,4 +85,32 @@ func outlook(r pipeline.Report) string {
 		return ""
 	}
 	return fmt.Sprintf("forecast %s in %s: off by %+.0f %% and %+.0f %%", Plural(int(o.Requests), "request"), Brief(Lasting(o.Seconds)), 100*o.RequestsError, 100*o.SecondsError)
+}
+
+// Found returns lines that say what a source has. The argument `refused` has the lists that the credentials may not read.
+// Of `failed` more lists, the first page could not be read, for example because of `trouble`.
+func Found(f forecast.Forecast, refused []string, failed int, trouble error) []string {
+	least := ""
+	if f.AtLeast {
+		least = "at least "
+	}
+	lines := []string{fmt.Sprintf("found %s with %s%s; a first run takes %s%s and %s", Plural(len(f.Streams), "stream"), least,
+		Plural(int(f.Records), "row"), cmp.Or(least, "about "), Plural(int(f.Requests), "request"), Brief(Lasting(f.Seconds)))}
+	if len(refused) > 0 {
+		lines = append(lines, fmt.Sprintf("the credentials may not read %s: %s", Plural(len(refused), "list"), shortened(refused)),
+			"hint: give them the rights, or leave these streams out with streams: '*, !"+refused[0]+"'")
+	}
+	if failed > 0 {
+		lines = append(lines, fmt.Sprintf("could not look at %s, for example: %s", Plural(failed, "list"), Printable(fmt.Sprint(trouble), false)))
+	}
+	return lines
+}
+
+// shortened joins the first names of a list.
+func shortened(names []string) string {
+	text := strings.Join(names[:min(len(names), mostUnknown)], ", ")
+	if len(names) > mostUnknown {
+		text += ", …"
+	}
+	return text
 }

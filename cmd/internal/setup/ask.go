@@ -19,11 +19,12 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// Ask asks the questions that no flag has answered, and checks each answer before the next question.
-func Ask(ctx context.Context, o *open.Opener, p *Prompt, s *Setup, noCheck bool) error {
-	c := &conversation{opener: o, Prompt: p, Setup: s, noCheck: noCheck, flagged: s.V2URL != "" || s.AppURL != ""}
+// Ask asks the questions that no flag has answered, and checks each answer before the next question. The function
+// found() reads the source and returns lines that say what is there. It is nil if nothing is checked.
+func Ask(ctx context.Context, o *open.Opener, p *Prompt, s *Setup, found func(context.Context, *config.Config) ([]string, error)) error {
+	c := &conversation{opener: o, Prompt: p, Setup: s, found: found, flagged: s.V2URL != "" || s.AppURL != ""}
 	fmt.Fprintln(p.out, "A few questions. An empty answer takes the default in brackets, if there is one.")
-	for _, step := range []func(context.Context) error{c.versioned, c.application, c.destination, c.choice, c.schedule} {
+	for _, step := range []func(context.Context) error{c.versioned, c.application, c.show, c.destination, c.choice, c.schedule} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -38,7 +39,7 @@ type conversation struct {
 	*Prompt
 	*Setup
 	opener  *open.Opener
-	noCheck bool
+	found   func(context.Context, *config.Config) ([]string, error)
 	flagged bool // a flag has set the address of a surface
 }
 
@@ -52,7 +53,9 @@ func (c *conversation) ask(ctx context.Context, question, preset string, to *str
 			if err != nil {
 				return err
 			}
-			*to = text
+			if *to = text; text == "-" {
+				*to = ""
+			}
 		}
 		faults, err := c.faults()
 		if err != nil || len(faults) == 0 {
@@ -84,67 +87,112 @@ func (c *conversation) versioned(ctx context.Context) error {
 	if c.V2URL == "" && c.flagged {
 		return nil
 	}
-	if err := c.ask(ctx, "address of the versioned surface, such as https://api.example.com", "", &c.V2URL); err != nil || c.V2URL == "" {
-		return err
-	}
-	if err := c.ask(ctx, "plan of the workspace: free, pro, business or agency", "pro", &c.Plan); err != nil {
-		return err
-	}
-	return c.credential(ctx, schemas.SurfaceV2, "API key, from Settings, Developers, API keys", KeyVariable)
+	return c.surface(ctx, surface{
+		kind: schemas.SurfaceV2, url: &c.V2URL, variable: KeyVariable,
+		address: "address of the versioned surface, such as https://api.example.com", credential: "API key, from Settings, Developers, API keys",
+	})
 }
 
 func (c *conversation) application(ctx context.Context) error {
 	if c.AppURL == "" && c.flagged {
 		return nil // the flags set only the other surface
 	}
-	if err := c.ask(ctx, "address of the application surface, such as https://app.example.com", "", &c.AppURL); err != nil {
-		return err
+	err := c.surface(ctx, surface{
+		kind: schemas.SurfaceApp, url: &c.AppURL, variable: TokenVariable,
+		address: "address of the application surface, such as https://app.example.com", credential: "token, from Settings, API keys",
+	})
+	if err == nil && c.AppURL == "" && c.V2URL == "" {
+		return failure.Usage("", "an address is needed: there is nothing to read without one")
 	}
-	if c.AppURL == "" {
-		if c.V2URL == "" {
-			return failure.Usage("", "an address is needed: there is nothing to read without one")
-		}
-		return nil
-	}
-	return c.credential(ctx, schemas.SurfaceApp, "token, from Settings, API keys", TokenVariable)
+	return err
 }
 
-// credential prompts for a secret, unless the environment has it. Then it checks the secret with a request.
-func (c *conversation) credential(ctx context.Context, surface schemas.Surface, question, variable string) error {
-	for {
-		if _, ok := c.lookup(variable); ok {
-			fmt.Fprintf(c.out, "  using %s from the environment\n", variable)
-		} else {
-			secret, err := c.secret(ctx, question)
-			if err != nil {
+// surface has the questions about one surface.
+type surface struct {
+	kind                          schemas.Surface
+	url                           *string // the answer
+	variable, address, credential string
+}
+
+// surface asks for the address and the credential of a surface until they work, or until the user keeps them anyway.
+// When it asks again, an empty answer keeps the previous one.
+func (c *conversation) surface(ctx context.Context, s surface) error {
+	fixed := *s.url != ""
+	for again := false; ; again = true {
+		if !fixed {
+			before := *s.url
+			*s.url = ""
+			if err := c.ask(ctx, s.address, before, s.url); err != nil || *s.url == "" {
 				return err
 			}
-			if secret == "" {
-				fmt.Fprintf(c.out, "  set %s later; it is not checked now\n", variable)
-				return nil
-			}
-			c.Typed[variable] = secret
 		}
-		good, err := c.tries(ctx, func(conf *config.Config) []check.Finding {
-			if src := &conf.Sources[0]; surface == schemas.SurfaceApp {
-				src.V2 = nil // this surface was checked before
+		if s.kind == schemas.SurfaceV2 && c.Plan == "" {
+			if err := c.ask(ctx, "plan of the workspace: free, pro, business or agency", "pro", &c.Plan); err != nil {
+				return err
 			}
-			return check.Source(ctx, c.opener, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
-		})
-		if good || err != nil {
+		}
+		if good, err := c.credential(ctx, s, again); good || err != nil {
 			return err
 		}
-		delete(c.Typed, variable)
-		if _, ok := c.lookup(variable); ok {
-			return failure.Usage("", "the credential was not accepted; nothing was written")
+		fmt.Fprintln(c.out, "  Change the answers that are wrong. An empty answer keeps the previous one; - leaves the surface out.")
+	}
+}
+
+// credential prompts for a secret, unless the environment has it. Then it checks the secret with a request. It returns
+// true if the secret works, or if the user wants to keep it anyway.
+func (c *conversation) credential(ctx context.Context, s surface, again bool) (bool, error) {
+	_, set := c.lookup(s.variable)
+	switch {
+	case set && !again:
+		fmt.Fprintf(c.out, "  using %s from the environment\n", s.variable)
+	default:
+		secret, err := c.secret(ctx, s.credential)
+		if err != nil {
+			return false, err
+		}
+		if secret != "" {
+			c.Typed[s.variable] = secret
+		} else if !set {
+			fmt.Fprintf(c.out, "  set %s later; it is not checked now\n", s.variable)
+			return true, nil
 		}
 	}
+	return c.tries(ctx, func(conf *config.Config) []check.Finding {
+		if src := &conf.Sources[0]; s.kind == schemas.SurfaceApp {
+			src.V2 = nil // this surface was checked before
+		}
+		return check.Source(ctx, c.opener, conf, conf.Pipelines[0], conf.Pipelines[0].From[0])
+	})
+}
+
+// show prints what the source has: streams, rows, and lists that the credentials may not read.
+func (c *conversation) show(ctx context.Context) error {
+	if c.found == nil || len(c.missing()) > 0 {
+		return nil
+	}
+	conf, err := Parse(c.opener, *c.Setup)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(c.out, "  reading the first page of each list …")
+	lines, err := c.found(ctx, conf)
+	for _, line := range lines {
+		fmt.Fprintln(c.out, "  "+line)
+	}
+	return err
+}
+
+// missing returns the variables of credentials that have no value.
+func (c *conversation) missing() []string {
+	source := *c.Setup
+	source.To = nil
+	return source.Lacking()
 }
 
 // tries() checks the last answer with the function look, and prints the findings. It returns true if the answer works,
-// if checks are off, or if the user wants to keep the answer anyway.
+// if nothing is checked, or if the user wants to keep the answer anyway.
 func (c *conversation) tries(ctx context.Context, look func(*config.Config) []check.Finding) (bool, error) {
-	if c.noCheck {
+	if c.found == nil {
 		return true, nil
 	}
 	conf, err := Parse(c.opener, *c.Setup)
@@ -171,11 +219,15 @@ func (c *conversation) tries(ctx context.Context, look func(*config.Config) []ch
 }
 
 func (c *conversation) destination(ctx context.Context) error {
+	preset := c.DefaultTo
 	for asked := false; ; asked = true {
 		if len(c.To) == 0 || asked {
-			to, err := c.line(ctx, "destination of the tables: duckdb:FILE, sqlite:FILE, parquet:FOLDER, postgres://… or mysql://…", c.DefaultTo)
+			to, err := c.line(ctx, "destination of the tables: duckdb:FILE, sqlite:FILE, parquet:FOLDER, postgres://… or mysql://…", preset)
 			if err != nil {
 				return err
+			}
+			if !hasPassword(to) {
+				preset = to
 			}
 			if hasPassword(to) {
 				c.Typed[DatabaseVariable], to = to, "${"+DatabaseVariable+"}"
@@ -233,8 +285,8 @@ func (c *conversation) schedule(ctx context.Context) error {
 	return c.ask(ctx, "time zone", "UTC", &c.Zone)
 }
 
-// StoreTyped offers to store typed secrets in the file .env, which only its owner can read. It returns the file's path;
-// "" if nothing was stored. // Invariant 5
+// StoreTyped offers to store typed secrets in the file .env, which only its owner can read. It adds them to an existing
+// file. It returns the file's path; "" if nothing was stored. // Invariant 5
 func StoreTyped(ctx context.Context, config string, p *Prompt, s Setup) (string, error) {
 	if p == nil || len(s.Typed) == 0 {
 		return "", nil
@@ -244,18 +296,37 @@ func StoreTyped(ctx context.Context, config string, p *Prompt, s Setup) (string,
 	if err != nil || !agreed {
 		return "", err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return "", failure.Usage("add "+strings.Join(slices.Sorted(maps.Keys(s.Typed)), ", ")+" to this file yourself", "%s already exists and was not changed", path)
+	names := slices.Sorted(maps.Keys(s.Typed))
+	file := open.Environment(config)
+	for _, name := range names {
+		if v, _ := file(name); v != "" {
+			return "", failure.Usage("change it there", "%s, or the environment, already sets %s", path, name)
+		}
 	}
+	var text strings.Builder
+	switch before, err := readExisting(path); {
+	case err != nil:
+		return "", failure.Usage("", "%s: %w", path, err)
+	case before == "":
+		text.WriteString("# Made by `penstock init`. penstock reads this file.\n")
+	case !strings.HasSuffix(before, "\n"):
+		text.WriteString("\n")
+	}
+	for _, name := range names {
+		fmt.Fprintf(&text, "%s='%s'\n", name, strings.ReplaceAll(s.Typed[name], "'", `'\''`))
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		return "", fmt.Errorf("store secrets: %w", err)
 	}
-	var text strings.Builder
-	text.WriteString("# Made by `penstock init`. Load it with: set -a; . ./.env; set +a\n")
-	for _, name := range slices.Sorted(maps.Keys(s.Typed)) {
-		fmt.Fprintf(&text, "%s='%s'\n", name, strings.ReplaceAll(s.Typed[name], "'", `'\''`))
-	}
 	_, err = f.WriteString(text.String())
 	return path, errors.Join(err, f.Close())
+}
+
+// readExisting returns the content of a file that only its owner can read; "" if there is no file.
+func readExisting(path string) (string, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	return open.ReadSecret(path)
 }

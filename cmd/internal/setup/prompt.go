@@ -67,9 +67,12 @@ func (p *Prompt) secret(ctx context.Context, question string) (string, error) {
 	return strings.TrimSpace(text), err
 }
 
-// Yes prompts for yes or no. Anything but yes or y is no.
+// Yes prompts for yes or no. Anything but yes or y is no, also the end of input.
 func (p *Prompt) Yes(ctx context.Context, question string) (bool, error) {
 	text, err := p.line(ctx, question+" (yes/no)", "no")
+	if errors.Is(err, errNoAnswer) {
+		return false, nil
+	}
 	return strings.EqualFold(text, "yes") || strings.EqualFold(text, "y"), err
 }
 

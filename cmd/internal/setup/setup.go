@@ -23,6 +23,9 @@ const (
 	KeyVariable      = "PENSTOCK_API_KEY"
 	TokenVariable    = "PENSTOCK_APP_TOKEN"
 	DatabaseVariable = "DATABASE_URL"
+
+	v2Variable  = "PENSTOCK_V2_URL"
+	appVariable = "PENSTOCK_APP_URL"
 )
 
 //go:embed templates/pipelines.yaml.tmpl
@@ -38,7 +41,8 @@ type Setup struct {
 	State         string
 	DefaultTo     string // destination if To is empty
 
-	Typed map[string]string // secrets that the user has typed, by environment variable
+	Env   func(name string) (string, bool) // looks up environment variables
+	Typed map[string]string                // secrets that the user has typed, by environment variable
 }
 
 // Fill sets the defaults of missing answers.
@@ -122,8 +126,25 @@ func (s Setup) lookup(name string) (string, bool) {
 	if v := s.Typed[name]; v != "" {
 		return v, true
 	}
-	v := os.Getenv(name)
+	v, _ := s.Env(name)
 	return v, v != ""
+}
+
+// FromEnvironment takes the addresses and the destination from the environment, unless flags have set them.
+func (s *Setup) FromEnvironment() error {
+	if v, ok := s.lookup(v2Variable); ok && s.V2URL == "" {
+		s.V2URL = v
+	}
+	if v, ok := s.lookup(appVariable); ok && s.AppURL == "" {
+		s.AppURL = v
+	}
+	if _, ok := s.lookup(DatabaseVariable); ok && len(s.To) == 0 {
+		s.To = []string{"${" + DatabaseVariable + "}"}
+	}
+	if s.V2URL == "" && s.AppURL == "" {
+		return failure.Usage("set "+v2Variable+", "+appVariable+" or both", "no workspace is in the environment")
+	}
+	return nil
 }
 
 // Render returns the text of the configuration.
