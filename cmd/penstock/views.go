@@ -51,11 +51,11 @@ func printViews(ctx context.Context, a *app, d *open.Reader, apply bool) error {
 	if err != nil {
 		return fmt.Errorf("load views: %w", err)
 	}
-	if why := d.Kind.NoViews; why != "" {
-		return failure.Usage(why, "penstock's views cannot run in destination %s (%s)", d.Name, d.Config.Scheme)
-	}
 	if err := d.Together("views cover all sources of the tables: omit --source"); err != nil {
 		return err
+	}
+	if why := d.Kind.NoViews; why != "" {
+		return failure.Usage(why, "penstock's views cannot run in destination %s (%s)", d.Name, d.Config.Scheme)
 	}
 	tables, err := d.LoadedTables(ctx)
 	if err != nil {
