@@ -179,11 +179,17 @@ assets: ## bundle the scripts of the dashboard with their libraries (needs Node.
 	cd cmd/internal/serve/board/scripts && npm ci --ignore-scripts --no-audit --no-fund && node build.js
 
 .PHONY: release
-release: ## make the files of a release in dist: archive, wheel, SBOM, provenance, checksums; use a clean clone
+release: ## make the files of a release in dist: archive, packages, wheel, SBOM, provenance, checksums; use a clean clone
 	rm -rf dist
 	$(MAKE) build BIN=dist/penstock LINK='$(LINK) $(NOID)'
+	@sh .ci/packages dist/penstock dist
 	$(GO) run ./cmd/internal/release -bin dist/penstock -out dist README.md CHANGELOG.md SECURITY.md
 	rm dist/penstock
+
+.PHONY: packages
+packages: build ## make a Debian and an RPM package of bin/penstock, in bin; install the first in an empty folder and start it
+	rm -f bin/penstock*.deb bin/penstock*.rpm
+	@sh .ci/packages $(BIN) bin
 
 .PHONY: wheel
 wheel: build ## make a Python wheel of bin/penstock, in bin

@@ -1,6 +1,6 @@
 // Command release writes the files of a release for a built binary: an archive, a Python wheel, a CycloneDX SBOM, an
-// in-toto statement with SLSA provenance, and a list of their SHA-256 sums. The same binary always results in the same
-// files. `make release` runs it. With -wheel it writes only the wheel, also for a binary without a commit, and prints its
+// in-toto statement with SLSA provenance, and a list of their SHA-256 sums. The last two also cover the Debian and RPM
+// packages in the folder. The same binary always results in the same files. `make release` runs it. With -wheel it writes only the wheel, also for a binary without a commit, and prints its
 // path. `make wheel` does that.
 package main
 
@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -115,7 +116,7 @@ func release(o options) error {
 	if err != nil {
 		return err
 	}
-	files := []string{name + ".tar.gz", wheel, name + ".cdx.json"}
+	files := slices.Concat([]string{name + ".tar.gz", wheel, name + ".cdx.json"}, packages(o.out))
 	var subjects []subject
 	for _, file := range files {
 		sum, err := sumOf(file)
@@ -129,6 +130,15 @@ func release(o options) error {
 		return err
 	}
 	return writeSums(name+".sha256", append(files, name+".intoto.json")...)
+}
+
+// packages returns the Debian and RPM packages that are in the folder.
+func packages(folder string) (all []string) {
+	for _, pattern := range []string{"*.deb", "*.rpm"} {
+		found, _ := filepath.Glob(filepath.Join(folder, pattern)) // the patterns are valid
+		all = append(all, found...)
+	}
+	return all
 }
 
 // onlyWheel writes the wheel, and prints its path.
