@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/sqlmerge"
@@ -39,10 +42,14 @@ func (t *transaction) create(ctx context.Context, p load.Plan) error {
 	table := p.Table
 	defs := make([]string, 0, table.Columns.NumFields()+1)
 	for _, f := range table.Columns.Fields() {
-		defs = append(defs, t.b.definition(table, f))
+		def := t.b.definition(table, f)
+		if sqlmerge.LateKey(table) && slices.Contains(table.Key, f.Name) {
+			def += " NOT NULL" // so that the server need not look for nulls when the key is added
+		}
+		defs = append(defs, def)
 	}
 	if sqlmerge.OneRowPerKey(table) && !sqlmerge.LateKey(table) {
-		defs = append(defs, primaryKey(table))
+		defs = append(defs, "PRIMARY KEY ("+idents(load.FullKey(table))+")")
 	}
 	if err := t.run(ctx, "CREATE TABLE "+t.b.Place(table.Name)+" ("+strings.Join(defs, ", ")+")"); err != nil {
 		return err
@@ -54,13 +61,36 @@ func primaryKey(table schemas.Table) string {
 	return "PRIMARY KEY (" + idents(load.FullKey(table)) + ")"
 }
 
-// AddKey implements [sqlmerge.Keyed].
+// keyPatience is how long AddKey waits for readers of the table.
+const keyPatience = time.Second
+
+// AddKey implements [sqlmerge.Keyed]. Readers can use the table while the server builds the index. Only the last step,
+// which takes no time, waits until no transaction reads the table.
 func (t *transaction) AddKey(ctx context.Context, table schemas.Table) error {
-	err := t.run(ctx, "ALTER TABLE "+t.b.Place(table.Name)+" ADD "+primaryKey(table))
-	if pgerror.Code(err) == codeUnique {
-		return &load.ForeignChange{Table: table.Name, Diff: []string{fmt.Sprintf("several rows have the same (%s)", strings.Join(table.Key, ", "))}}
+	place, name := t.b.Place(table.Name), ident(keyName(table.Name))
+	_, err := t.undo(ctx, pgerror.LockTimeout, func() error {
+		return t.run(ctx, fmt.Sprintf("CREATE UNIQUE INDEX %s ON %s (%s); SET LOCAL lock_timeout = %s; ALTER TABLE %s ADD PRIMARY KEY USING INDEX %s; SET LOCAL lock_timeout = %s",
+			name, place, idents(load.FullKey(table)), millis(keyPatience), place, name, millis(t.b.o.LockTimeout)))
+	})
+	key, why := strings.Join(table.Key, ", "), ""
+	switch pgerror.Code(err) {
+	case codeUnique:
+		why = "several rows have the same (" + key + ")"
+	case codeDefinition, codeNameTaken:
+		why = "it has a primary key other than (" + key + "), or something else has the name " + keyName(table.Name)
+	default:
+		return err
 	}
-	return err
+	return &load.ForeignChange{Table: table.Name, Diff: []string{why}}
+}
+
+// keyName returns the name of the index of a table's primary key: as Postgres would name it, but without cutting a long
+// name, because the names of two tables can begin in the same way.
+func keyName(table string) string {
+	if name := table + "_pkey"; len(name) <= schemas.MaxName {
+		return name
+	}
+	return fmt.Sprintf("penstock_%x_pkey", xxh3.HashString(table))
 }
 
 // index creates the indexes by which a merge finds rows. The primary key is not among them.

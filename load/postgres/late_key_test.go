@@ -3,9 +3,11 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load"
@@ -40,6 +42,9 @@ func (o orders) commit(t testing.TB, d *DB, run int, last bool, hash string, ids
 		}
 	}
 	for _, p := range []part{{o.root, roots}, {o.items, items}} {
+		if p.table.Name == "" {
+			continue
+		}
 		b := loadtest.Batch(t, p.table, p.rows...)
 		err := x.Write(t.Context(), p.table, b)
 		b.Release()
@@ -55,14 +60,16 @@ func (o orders) commit(t testing.TB, d *DB, run int, last bool, hash string, ids
 	return x.Commit(t.Context(), from+state.Cursor("x"))
 }
 
+// keysOf returns the number of primary keys of the child table.
+func keysOf(server *pgtest.Server, schema string) string {
+	return server.Text("SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND conrelid = '" + schema + ".orders__items'::regclass")
+}
+
 // TestKeyOfChildTable: during a first load, a child table has no primary key. It gets the key at the end of the load, or
 // in the first transaction that compares rows, such as the first one after a load that did not end.
 func TestKeyOfChildTable(t *testing.T) {
 	server := pgtest.Shared(t)
 	o := newOrders()
-	keys := func(schema string) string {
-		return server.Text("SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND conrelid = '" + schema + ".orders__items'::regclass")
-	}
 	for name, second := range map[string]func(t *testing.T, d *DB) *DB{ // makes the second transaction
 		"sweep":   func(t *testing.T, d *DB) *DB { require.NoError(t, o.commit(t, d, 1, true, "a", 3, 4)); return d },
 		"again":   func(t *testing.T, d *DB) *DB { require.NoError(t, o.commit(t, d, 1, false, "b", 2, 3)); return d },
@@ -77,9 +84,9 @@ func TestKeyOfChildTable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := open(t, Options{URL: server.URL(), Schema: name})
 			require.NoError(t, o.commit(t, d, 1, false, "a", 1, 2))
-			require.Equal(t, "0", keys(name))
+			require.Equal(t, "0", keysOf(server, name))
 			d = second(t, d)
-			require.Equal(t, "1", keys(name))
+			require.Equal(t, "1", keysOf(server, name))
 			require.NoError(t, o.commit(t, d, 3, true, "c", 1, 2))
 			require.Equal(t, "4", server.Text("SELECT count(*) FROM "+name+".orders__items WHERE _penstock_deleted_at IS NULL"))
 		})
@@ -99,4 +106,65 @@ func TestKeyOfChildTableRefused(t *testing.T) {
 	require.ErrorAs(t, err, &foreign)
 	require.ErrorContains(t, err, "several rows have the same (_penstock_parent, _penstock_index)")
 	require.Equal(t, "2", server.Text("SELECT count(*) FROM refused.orders"), "the transaction is rolled back")
+}
+
+// TestKeyOfChildTableWaits: while a reader blocks the table, commits go on without the key.
+func TestKeyOfChildTableWaits(t *testing.T) {
+	server := pgtest.Shared(t)
+	o := newOrders()
+	d := open(t, Options{URL: server.URL(), Schema: "waits"})
+	require.NoError(t, o.commit(t, d, 1, false, "a", 1, 2))
+	reader, err := pgx.Connect(t.Context(), server.URL())
+	require.NoError(t, err)
+	defer reader.Close(context.Background())
+	_, err = reader.Exec(t.Context(), "BEGIN; SELECT count(*) FROM waits.orders__items")
+	require.NoError(t, err)
+	require.NoError(t, o.commit(t, d, 1, true, "a", 3))
+	require.Equal(t, "0", keysOf(server, "waits"))
+	_, err = reader.Exec(t.Context(), "COMMIT")
+	require.NoError(t, err)
+	require.NoError(t, o.commit(t, d, 2, true, "b", 1, 2))
+	require.Equal(t, "1", keysOf(server, "waits"))
+}
+
+// TestKeyOfChildTableAdopted: the recorded changes are lost before the child table has its key.
+func TestKeyOfChildTableAdopted(t *testing.T) {
+	server := pgtest.Shared(t)
+	o := newOrders()
+	d := open(t, Options{URL: server.URL(), Schema: "adopted"})
+	require.NoError(t, o.commit(t, d, 1, false, "a", 1, 2))
+	require.NoError(t, d.Close())
+	server.Exec("TRUNCATE adopted._penstock_schema")
+	d = open(t, Options{URL: server.URL(), Schema: "adopted"})
+	require.NoError(t, o.commit(t, d, 2, true, "b", 1, 2))
+	require.Equal(t, "1", keysOf(server, "adopted"))
+	require.Equal(t, "4", server.Text("SELECT count(*) FROM adopted.orders__items"))
+}
+
+// TestKeyOfChildTableModes: the mode changes before the child table has its key. Then it keeps several versions.
+func TestKeyOfChildTableModes(t *testing.T) {
+	server := pgtest.Shared(t)
+	o := newOrders()
+	d := open(t, Options{URL: server.URL(), Schema: "modes_of_child"})
+	require.NoError(t, o.commit(t, d, 1, false, "a", 1, 2))
+	o.root.Mode, o.items.Mode = schemas.History, schemas.History
+	items := o.items
+	o.items = schemas.Table{} // the first transaction of the new mode has no rows of the child table
+	require.NoError(t, o.commit(t, d, 2, true, "a", 1, 2))
+	o.items = items
+	require.NoError(t, o.commit(t, d, 3, true, "b", 1, 2))
+	require.NoError(t, o.commit(t, d, 4, true, "c", 1, 2))
+	require.Equal(t, "0", keysOf(server, "modes_of_child"))
+}
+
+// TestKeyOfChildTableReplaced: a person has given the table another primary key.
+func TestKeyOfChildTableReplaced(t *testing.T) {
+	server := pgtest.Shared(t)
+	o := newOrders()
+	d := open(t, Options{URL: server.URL(), Schema: "replaced"})
+	require.NoError(t, o.commit(t, d, 1, false, "a", 1, 2))
+	server.Exec("ALTER TABLE replaced.orders__items ADD PRIMARY KEY (_penstock_index, _penstock_parent)")
+	var foreign *load.ForeignChange
+	require.ErrorAs(t, o.commit(t, d, 1, true, "a", 3), &foreign)
+	require.ErrorContains(t, foreign, "it has a primary key other than (_penstock_parent, _penstock_index)")
 }

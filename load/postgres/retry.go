@@ -18,12 +18,13 @@ import (
 
 // More error codes of the server; see [pgerror.Code].
 const (
-	codeCancelled    = "57014"
-	codeUnique       = "23505"
-	codeOtherColumns = "42P16"
-	codeDependent    = "2BP01"
-	codeDiskFull     = "53100"
-	codeLimit        = "54000"
+	codeCancelled  = "57014"
+	codeUnique     = "23505"
+	codeDefinition = "42P16" // invalid_table_definition
+	codeNameTaken  = "42P07"
+	codeDependent  = "2BP01"
+	codeDiskFull   = "53100"
+	codeLimit      = "54000"
 )
 
 // markDiskFull marks the error of a full disk on the server, so that callers can recognize it. The server writes a file

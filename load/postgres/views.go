@@ -21,7 +21,7 @@ func (t *transaction) View(ctx context.Context, v sqlmerge.View) error {
 	if err != nil {
 		return err
 	}
-	if done, err := t.undo(ctx, codeOtherColumns, func() error { return t.run(ctx, create) }); done || err != nil {
+	if done, err := t.undo(ctx, codeDefinition, func() error { return t.run(ctx, create) }); done || err != nil {
 		return err
 	}
 	oids, err := t.strings(ctx, "SELECT "+literal(place)+"::regclass::oid")

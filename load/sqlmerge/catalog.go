@@ -306,8 +306,8 @@ func (c *catalog) accept(name string) ([]load.Change, error) {
 
 // adopt returns a plan for a table that penstock made, but whose recorded changes are lost. With this plan, penstock
 // takes over the table. If the stream's mode is History and the table has no versions, the table is taken over with
-// mode Merge, and its mode is changed to History afterwards. If the table should have a primary key and has none, it is
-// taken over with mode Append.
+// mode Merge, and its mode is changed to History afterwards. If the table should have a primary key from the beginning
+// and has none, it is taken over with mode Append.
 func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	o := c.live[want.Name]
 	if _, known := c.made[want.Name]; known || o == nil || !o.isTable() {
@@ -316,7 +316,7 @@ func (c *catalog) adopt(want schemas.Table) (load.Plan, bool) {
 	mode := want.Mode.Or(schemas.Merge)
 	keyed := c.traits.PrimaryKeys && len(want.Key) > 0
 	switch {
-	case keyed && !slices.Contains(o.Unique, load.KeyName(load.FullKey(want))):
+	case keyed && !LateKey(want) && !slices.Contains(o.Unique, load.KeyName(load.FullKey(want))):
 		mode = schemas.Append
 	case mode == schemas.History || keyed && mode == schemas.Append:
 		mode = schemas.Merge

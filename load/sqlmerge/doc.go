@@ -192,8 +192,8 @@ type Keyed interface {
 	// argument `rows`, unless that argument is negative.
 	Upsert(ctx context.Context, i Insertion, rows int64) error
 
-	// AddKey adds the primary key of a table; see [LateKey]. If two rows have the same key, it returns a
-	// [*load.ForeignChange].
+	// AddKey adds the primary key of a table; see [LateKey]. If a reader blocks the table, AddKey does nothing. If two
+	// rows have the same key, or the table has another primary key, it returns a [*load.ForeignChange].
 	AddKey(ctx context.Context, t schemas.Table) error
 }
 

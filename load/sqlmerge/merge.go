@@ -175,11 +175,11 @@ func (m *merge) insertUncompared(t *target) (bool, error) {
 	return done, nil
 }
 
-// addKeys adds the primary keys that the given child tables lack. They have none during a first load, in which all rows
-// are inserted uncompared. This makes the load faster.
+// addKeys adds the primary keys that the given child tables lack. They have none while all rows of a first load are
+// inserted uncompared, which makes the load faster. If a reader blocks a table, its key is added in a later transaction.
 func (m *merge) addKeys(children []*target) error {
 	for _, c := range children {
-		if !c.lacksKey {
+		if !c.lacksKey || !LateKey(c.Table) { // the mode may have changed since the catalog was read
 			continue
 		}
 		if err := m.sql.step("key"); err != nil {

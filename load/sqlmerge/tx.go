@@ -200,7 +200,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	if err := m.rows(pending); err != nil {
 		return out, err
 	}
-	if s.Table != "" || x.of.Once { // a first load ends
+	if s.Table != "" || x.of.Once { // a sweep finds rows by key, and after Once no transaction of the pass follows
 		if err := m.addKeys(slices.SortedFunc(maps.Values(m.tables), byName)); err != nil {
 			return out, err
 		}
