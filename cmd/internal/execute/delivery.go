@@ -115,9 +115,7 @@ func (d *delivery) attempt(ctx context.Context, units []state.Unit, settle func(
 		units = fleet.PutOff(units, late, d.db.Now())
 	}
 	x.Open.Log.Info("units ended", "run", u.Run, "pipeline", u.Pipeline, "source", u.Source, "status", r.Status, "requests", r.Requests, "written", r.Totals().Counts.Written)
-	now := d.db.Now()
-	x.keepHistory(ctx, j.conf, sourceWork(now, u.Pipeline, source, r, true),
-		state.Work{Series: state.Series{Pipeline: u.Pipeline}, At: now, WorkCounts: state.WorkCounts{Allowed: r.Allowed}}) // Dispatch adds the rest
+	x.keepHistory(ctx, j.conf, attemptWork(d.db.Now(), u.Pipeline, source, r)...)
 	if o := fleet.NewOutcomes(u.Run, u.Pipeline).Add(source, r, err); o.Status != pipeline.StatusStopped {
 		x.keepSources(ctx, j.conf, x.sourceRecord(j.conf, u.Pipeline, u.Run, o, round > 0 || e.silent))
 	}

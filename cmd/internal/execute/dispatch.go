@@ -34,8 +34,28 @@ func (w *Worker) Dispatch(ctx context.Context, r Run) (report pipeline.Report, e
 	}
 	report = fleet.Joined(r.ID, r.Pipeline.Name, units)
 	report.Err = errors.Join(report.Err, removedError(units))
-	w.executor.keepHistory(ctx, r.Conf, runWork(w.db.Now(), report, r.Streams == nil)...)
+	w.executor.keepHistory(ctx, r.Conf, unitsWork(w.db.Now(), r, report, units)...)
 	return report, nil
+}
+
+// unitsWork returns what a run did that was divided into units: in total, for each stream, and for each source. The
+// argument `report` is the report of the whole run.
+func unitsWork(at time.Time, r Run, report pipeline.Report, units []state.Unit) []state.Work {
+	has := reach{streams: r.Streams == nil, unread: map[string]bool{}}
+	all := len(units) > 0 && len(units) >= units[0].Planned // false: units were removed, so nothing is known to be complete
+	var work []state.Work
+	for s := range fleet.BySource(report.Run, r.Pipeline.Name, units) {
+		for _, name := range s.Unread {
+			has.unread[name] = true
+		}
+		source := s.Report.Source
+		if !r.Pipeline.MultiSource {
+			source = r.Pipeline.From[0].Text
+		}
+		work = append(work, sourceWork(at, r.Pipeline.Name, source, s.Report, all && has.streams))
+	}
+	has.sources = all && len(work) == len(r.Pipeline.From)
+	return append(runWork(at, report, has), work...)
 }
 
 // plan stores the units of a run and wakes the workers, in one transaction. It does nothing if the run

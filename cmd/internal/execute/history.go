@@ -23,22 +23,34 @@ func (x *Executor) keepHistory(ctx context.Context, c *config.Config, work ...st
 	}
 }
 
+// reach says how much of its pipeline a run has read.
+type reach struct {
+	streams bool            // it was to read all streams
+	sources bool            // it was to read all sources, so none is paused, and each has a report
+	unread  map[string]bool // streams for which the report of a source is missing
+}
+
+// whole reports whether the run was to read everything in the pipeline.
+func (r reach) whole() bool { return r.streams && r.sources }
+
 // sourceWork returns what a run did for one source. The argument `whole` is true if the run was to read all streams.
 func sourceWork(at time.Time, name, source string, r pipeline.Report, whole bool) state.Work {
 	return workOf(at, state.Series{Pipeline: name, Source: source}, r, whole)
 }
 
-// runWork returns what a run did in total and for each stream. The argument `whole` is true if the run was to read all
-// streams of all sources.
-func runWork(at time.Time, r pipeline.Report, whole bool) []state.Work {
-	all := []state.Work{workOf(at, state.Series{Pipeline: r.Pipeline}, r, whole)}
+// runWork returns what a run did in total and for each stream. A stream is complete only if it was read from all sources.
+func runWork(at time.Time, r pipeline.Report, has reach) []state.Work {
+	all := []state.Work{workOf(at, state.Series{Pipeline: r.Pipeline}, r, has.whole())}
 	index := map[string]int{} // a stream has a report for each destination
 	for _, s := range r.Streams {
 		i, known := index[s.Stream]
 		if !known {
 			i = len(all)
 			index[s.Stream] = i
-			all = append(all, state.Work{Series: state.Series{Pipeline: r.Pipeline, Stream: s.Stream}, At: at, Runs: 1, Complete: at, WorkCounts: state.WorkCounts{Allowed: r.Allowed}})
+			all = append(all, state.Work{Series: state.Series{Pipeline: r.Pipeline, Stream: s.Stream}, At: at, Runs: 1, WorkCounts: state.WorkCounts{Allowed: r.Allowed}})
+			if has.sources && !has.unread[s.Stream] {
+				all[i].Complete = at
+			}
 		}
 		w := &all[i]
 		w.Took = max(w.Took, s.Duration)
@@ -49,6 +61,13 @@ func runWork(at time.Time, r pipeline.Report, whole bool) []state.Work {
 		}
 	}
 	return all
+}
+
+// attemptWork returns what an attempt at units adds to the history. Dispatch adds the rest when the run has ended: a
+// run can have many attempts, and an attempt can read some of the streams of its source.
+func attemptWork(at time.Time, name, source string, r pipeline.Report) []state.Work {
+	allowed := state.WorkCounts{Allowed: r.Allowed}
+	return []state.Work{{Series: state.Series{Pipeline: name}, At: at, WorkCounts: allowed}, {Series: state.Series{Pipeline: name, Source: source}, At: at, WorkCounts: allowed}}
 }
 
 func workOf(at time.Time, of state.Series, r pipeline.Report, whole bool) state.Work {

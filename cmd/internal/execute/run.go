@@ -72,7 +72,7 @@ func (x *Executor) runOne(ctx context.Context, r Run, j job) (res Result, err er
 		report := e.report
 		report.Pipeline = r.Pipeline.Name
 		now := db.Now()
-		x.keepHistory(context.WithoutCancel(ctx), r.Conf, append(runWork(now, report, r.Streams == nil), sourceWork(now, r.Pipeline.Name, source, report, r.Streams == nil))...)
+		x.keepHistory(context.WithoutCancel(ctx), r.Conf, append(runWork(now, report, reach{streams: r.Streams == nil, sources: true}), sourceWork(now, r.Pipeline.Name, source, report, r.Streams == nil))...)
 	}
 	if begun && e.report.Status != pipeline.StatusStopped && !r.Options.DryRun { // other runs say nothing about the source
 		o := fleet.NewOutcomes(e.report.Run, r.Pipeline.Name).Add(source, e.report, e.err)
@@ -128,7 +128,7 @@ func (x *Executor) runMany(ctx context.Context, r Run, all job) (res Result, err
 	report := c.all.Report()
 	report.Allowed = c.allowed
 	if !r.Options.DryRun {
-		c.work = append(c.work, runWork(x.Open.State(r.Conf).Now(), report, r.Streams == nil)...)
+		c.work = append(c.work, runWork(x.Open.State(r.Conf).Now(), report, c.reach(len(sources)))...)
 	}
 	c.keep(ctx)
 	return Result{Report: report, ExitCode: c.all.ExitCode(), Sources: c.all.Outcomes(), Paused: paused}, errors.Join(c.errs...)
@@ -179,6 +179,15 @@ func (c *outcomes) ended(ctx context.Context, source string, e ending) {
 	if len(c.records) == recordEvery {
 		c.keep(ctx)
 	}
+}
+
+// reach returns how much of the pipeline the run has read. The argument is the number of sources that it was to read.
+func (c *outcomes) reach(sources int) reach {
+	has := reach{streams: c.run.Streams == nil, sources: sources == len(c.run.Pipeline.From)}
+	for _, o := range c.all.Outcomes() {
+		has.sources = has.sources && o.Streams > 0
+	}
+	return has
 }
 
 // keep stores the outcomes and the work that are not stored yet.

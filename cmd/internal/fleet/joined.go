@@ -3,6 +3,8 @@ package fleet
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"slices"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -26,7 +28,14 @@ func Joined(run, name string, units []state.Unit) pipeline.Report {
 	return r
 }
 
-func joinedSources(run, name string, units []state.Unit) pipeline.Report {
+// SourceUnits is the result of the units of one source in a run.
+type SourceUnits struct {
+	Report pipeline.Report
+	Unread []string // streams of the units that have no report
+}
+
+// BySource joins the units of each source of a run.
+func BySource(run, name string, units []state.Unit) iter.Seq[SourceUnits] {
 	var sources []string
 	of := map[string][]state.Unit{}
 	for _, u := range units {
@@ -35,14 +44,31 @@ func joinedSources(run, name string, units []state.Unit) pipeline.Report {
 		}
 		of[u.Source] = append(of[u.Source], u)
 	}
-	if len(sources) == 1 && sources[0] == "" {
+	return func(yield func(SourceUnits) bool) {
+		for _, source := range sources {
+			s := SourceUnits{Report: joined(run, name, of[source])}
+			s.Report.Source = source
+			read := map[string]bool{}
+			for _, stream := range s.Report.Streams {
+				read[stream.Stream] = true
+			}
+			s.Unread = slices.DeleteFunc(StreamsOf(of[source]), func(name string) bool { return read[name] })
+			if !yield(s) {
+				return
+			}
+		}
+	}
+}
+
+func joinedSources(run, name string, units []state.Unit) pipeline.Report {
+	if !slices.ContainsFunc(units, func(u state.Unit) bool { return u.Source != "" }) && len(units) > 0 {
 		return joined(run, name, units)
 	}
 	t := NewOutcomes(run, name)
 	var started, ended time.Time // by the clock of the state
-	for _, s := range sources {
-		r := joined(run, name, of[s])
-		t.Add(s, r, r.Err)
+	for s := range BySource(run, name, units) {
+		r := s.Report
+		t.Add(r.Source, r, r.Err)
 		started, ended = earlier(started, r.Started), later(ended, r.Ended)
 	}
 	all := t.Report()
