@@ -97,7 +97,7 @@ func (f *told) record(_ context.Context, a board.Audit) error {
 func (f *told) Points(_ context.Context, of []state.Series, since time.Time) (all []state.Point, _ error) {
 	for _, s := range of {
 		for _, p := range f.points {
-			if !p.At.Before(since) {
+			if !p.At.Before(since) && (p.Pipeline == "" || p.Series == s) {
 				p.Series = s
 				all = append(all, p)
 			}

@@ -52,7 +52,7 @@ type Trend struct {
 	Step     int          `json:"step_seconds" jsonschema:"description=Length of a point: an hour or a day."`
 	Points   []TrendPoint `json:"points" jsonschema:"description=Oldest first."`
 	Total    TrendPoint   `json:"total"`
-	Complete time.Time    `json:"complete_at,omitzero" jsonschema:"description=When everything was last complete."`
+	Complete time.Time    `json:"complete_at,omitzero" jsonschema:"description=When everything was last complete. Absent if a part of it was not complete in the last 92 days."`
 }
 
 // TrendPoint is the sum of the runs that ended in an hour or a day. The rows are counted for each destination.
@@ -72,6 +72,7 @@ type TrendPoint struct {
 
 	took    time.Duration
 	allowed int64
+	unknown bool // a series was not complete yet
 }
 
 func (p *TrendPoint) add(o state.Point) {
@@ -85,6 +86,9 @@ func (p *TrendPoint) add(o state.Point) {
 func (p TrendPoint) Changed() int64 { return p.Written + p.Deleted }
 
 func (p *TrendPoint) finish() {
+	if p.unknown {
+		p.Age = nil
+	}
 	if p.Runs > 0 {
 		p.Mean = p.took.Seconds() / float64(p.Runs)
 	}
@@ -94,17 +98,21 @@ func (p *TrendPoint) finish() {
 	}
 }
 
-// lookBack is how long before the range the last complete run is looked for.
-func (t timeRange) lookBack() time.Duration { return max(7*oneDay, t.step*30) }
+// historySince is the time from which points are read: the whole history, because the last complete run may be older
+// than the range.
+func historySince(now time.Time) time.Time { return now.Add(-state.HistoryAge - oneDay) }
 
-// trendOf sums the points of several series, sorted by series.
-func (t timeRange) trendOf(points []state.Point, now time.Time) Trend {
+// trendOf sums the points of several series, sorted by series. If a pipeline has no points, it was never complete, so the
+// age is not known. A source or a stream without points may not belong to the pipeline, and changes nothing.
+func (t timeRange) trendOf(of []state.Series, points []state.Point, now time.Time) Trend {
 	to := now.UTC().Truncate(t.step).Add(t.step)
 	out := Trend{Range: t.Name, From: to.Add(-t.step * time.Duration(t.points)), To: to, Step: int(t.step.Seconds()), Points: make([]TrendPoint, t.points)}
 	for i := range out.Points {
 		out.Points[i].At = out.From.Add(t.step * time.Duration(i))
 	}
+	known := map[state.Series]bool{}
 	for len(points) > 0 {
+		known[points[0].Series] = true
 		n := slices.IndexFunc(points, func(p state.Point) bool { return p.Series != points[0].Series })
 		if n < 0 {
 			n = len(points)
@@ -112,7 +120,9 @@ func (t timeRange) trendOf(points []state.Point, now time.Time) Trend {
 		out.addSeries(points[:n], t.step, now)
 		points = points[n:]
 	}
+	missing := slices.ContainsFunc(of, func(s state.Series) bool { return s == state.Series{Pipeline: s.Pipeline} && !known[s] })
 	for i := range out.Points {
+		out.Points[i].unknown = out.Points[i].unknown || missing
 		out.Points[i].finish()
 	}
 	out.Total.At = out.From
@@ -123,7 +133,8 @@ func (t timeRange) trendOf(points []state.Point, now time.Time) Trend {
 	return out
 }
 
-// addSeries adds the points of one series. If a trend has several series, its age is the age of the oldest.
+// addSeries adds the points of one series. If a trend has several series, its age is the age of the oldest. If
+// one of them was never complete, the age is not known.
 func (t *Trend) addSeries(points []state.Point, step time.Duration, now time.Time) {
 	complete := make([]time.Time, 0, len(points))
 	for _, p := range points {
@@ -146,6 +157,7 @@ func (t *Trend) addSeries(points []state.Point, step time.Duration, now time.Tim
 			next++
 		}
 		if next == 0 {
+			p.unknown = true
 			continue
 		}
 		if age := end.Sub(complete[next-1]).Seconds(); p.Age == nil || *p.Age < age {
@@ -180,8 +192,8 @@ func (b *Board) trend(r *http.Request) (t Trend, err error) {
 
 func (b *Board) trendIn(ctx context.Context, of []state.Series, in timeRange) (Trend, error) {
 	now := b.Clock()
-	points, err := b.Facts.Points(ctx, of, now.Add(-in.step*time.Duration(in.points)-in.lookBack()))
-	return in.trendOf(points, now), err
+	points, err := b.Facts.Points(ctx, of, historySince(now))
+	return in.trendOf(of, points, now), err
 }
 
 // SeriesTotal is the sum of a series over a range of time.
@@ -189,7 +201,7 @@ type SeriesTotal struct {
 	Pipeline string     `json:"pipeline"`
 	Source   string     `json:"source,omitempty"`
 	Stream   string     `json:"stream,omitempty"`
-	Complete time.Time  `json:"complete_at,omitzero" jsonschema:"description=When everything in the series was last complete."`
+	Complete time.Time  `json:"complete_at,omitzero" jsonschema:"description=When everything in the series was last complete. Absent if it was not in the last 92 days."`
 	Total    TrendPoint `json:"total"`
 }
 
@@ -247,7 +259,7 @@ func (b *Board) totals(ctx context.Context, kind string, q Query, in timeRange) 
 	from := min(q.Offset, len(all))
 	all = all[from:min(from+q.Limit, len(all))]
 	now := b.Clock()
-	points, err := b.Facts.Points(ctx, all, now.Add(-in.step*time.Duration(in.points)-in.lookBack()))
+	points, err := b.Facts.Points(ctx, all, historySince(now))
 	if err != nil {
 		return l, err
 	}
@@ -256,7 +268,7 @@ func (b *Board) totals(ctx context.Context, kind string, q Query, in timeRange) 
 		of[p.Series] = append(of[p.Series], p)
 	}
 	for _, s := range all {
-		t := in.trendOf(of[s], now)
+		t := in.trendOf([]state.Series{s}, of[s], now)
 		l.Items = append(l.Items, SeriesTotal{Pipeline: s.Pipeline, Source: s.Source, Stream: s.Stream, Complete: t.Complete, Total: t.Total})
 	}
 	return l, nil

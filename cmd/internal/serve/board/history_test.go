@@ -58,6 +58,41 @@ func TestHistory(t *testing.T) {
 	}
 }
 
+// The age of several series is that of the oldest. If one of them was never complete, the age is not known. A complete run
+// counts even if it is much older than the range.
+func TestHistoryAge(t *testing.T) {
+	now := time.Now().UTC()
+	point := func(pipeline string, ago time.Duration, complete bool) state.Point {
+		p := state.Point{Series: state.Series{Pipeline: pipeline}, At: now.Add(-ago).Truncate(time.Hour), Width: time.Hour, Runs: 1}
+		if complete {
+			p.Complete = now.Add(-ago)
+		}
+		return p
+	}
+	const days = 24 * time.Hour
+	for name, c := range map[string]struct {
+		points []state.Point
+		age    time.Duration // 0: not known
+	}{
+		"oldest":               {[]state.Point{point("nightly", 2*days, true), point("hourly", 3*time.Hour, true)}, 2 * days},
+		"before the range":     {[]state.Point{point("nightly", 10*days, true), point("nightly", time.Hour, false), point("hourly", 80*days, true)}, 80 * days},
+		"one never complete":   {[]state.Point{point("nightly", time.Hour, true), point("hourly", time.Hour, false)}, 0},
+		"one without any runs": {[]state.Point{point("nightly", time.Hour, true)}, 0},
+	} {
+		f := telling(1, plain)
+		f.pipelines = []board.Pipeline{{Name: "nightly"}, {Name: "hourly"}}
+		f.points = c.points
+		d := decoded[board.Trend](t, boardOf(t, f, ""), "/api/v1/history?range=24h")
+		if c.age == 0 {
+			require.Nil(t, d.Total.Age, name)
+			require.Zero(t, d.Complete, name)
+			continue
+		}
+		require.NotNil(t, d.Total.Age, name)
+		require.InDelta(t, c.age.Seconds(), *d.Total.Age, 60, name)
+	}
+}
+
 // The graph leads from the source to the view. A page has a limited number of streams.
 func TestGraph(t *testing.T) {
 	f := telling(45, plain)
