@@ -71,12 +71,13 @@ const sumPoints = ` ON CONFLICT DO UPDATE SET runs = runs + excluded.runs, incom
 	fetched = fetched + excluded.fetched, written = written + excluded.written, deleted = deleted + excluded.deleted,
 	rejected = rejected + excluded.rejected, requests = requests + excluded.requests, allowed = allowed + excluded.allowed`
 
-// Add implements [History].
+// Add implements [History]. If old hours cannot be joined, the points are stored nevertheless.
 func (h *HistoryFile) Add(ctx context.Context, work []Work) error {
 	points := Hours(work)
 	if len(points) == 0 {
 		return nil
 	}
+	today, due := Newest(points).Truncate(24*time.Hour), false
 	err := h.file.change(ctx, func(tx *sql.Tx) error {
 		put, err := tx.PrepareContext(ctx, `INSERT INTO points VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`+sumPoints)
 		if err != nil {
@@ -90,17 +91,22 @@ func (h *HistoryFile) Add(ctx context.Context, work []Work) error {
 				return err
 			}
 		}
-		return joinHours(ctx, tx, Newest(points))
+		return tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM joined WHERE day < ?)`, micros(today)).Scan(&due)
 	})
 	if err != nil {
 		return fmt.Errorf("write history: %w", err)
+	}
+	if !due {
+		return nil
+	}
+	if err := h.file.change(ctx, func(tx *sql.Tx) error { return joinHours(ctx, tx, today) }); err != nil {
+		return fmt.Errorf("join old hours of the history: %w", err)
 	}
 	return nil
 }
 
 // joinHours joins old hours to days, and deletes old days, at the first call of a day. // Invariant 6
-func joinHours(ctx context.Context, tx *sql.Tx, now time.Time) error {
-	today := now.Truncate(24 * time.Hour)
+func joinHours(ctx context.Context, tx *sql.Tx, today time.Time) error {
 	r, err := tx.ExecContext(ctx, `UPDATE joined SET day = ?1 WHERE day < ?1`, micros(today))
 	if err != nil {
 		return err

@@ -35,20 +35,27 @@ const addPoints = `INSERT INTO history AS h SELECT * FROM unnest($1::text[], $2:
 	$8::bigint[], $9::bigint[], $10::timestamptz[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[], $16::bigint[])` + sumPoints
 
 // Add implements [state.History]. If the answer to the commit is lost, Add does not add the points again, because they
-// could count twice.
+// could count twice. If old hours cannot be joined, the points are stored nevertheless.
 func (h history) Add(ctx context.Context, work []state.Work) error {
 	points := state.Hours(work)
 	if len(points) == 0 {
 		return nil
 	}
+	today, due := state.Newest(points).Truncate(24*time.Hour), false
 	err := h.s.changeOnce(ctx, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, addPoints, columnsOf(points)...); err != nil {
 			return err
 		}
-		return joinHours(ctx, tx, state.Newest(points))
+		return tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM history_joined WHERE day < $1)", today).Scan(&due)
 	})
 	if err != nil {
 		return fmt.Errorf("write history: %w", err)
+	}
+	if !due {
+		return nil
+	}
+	if err := h.s.change(ctx, func(tx pgx.Tx) error { return joinHours(ctx, tx, today) }); err != nil {
+		return fmt.Errorf("join old hours of the history: %w", err)
 	}
 	return nil
 }
@@ -84,11 +91,10 @@ func valueOf[T any](points []state.Point, of func(state.Point) T) []T {
 }
 
 // joinHours joins old hours to days, and deletes old days, at the first call of a day. If several processes call it, one
-// does the work. // Invariant 6
-func joinHours(ctx context.Context, tx pgx.Tx, now time.Time) error {
+// does the work, and the others do not wait. // Invariant 6
+func joinHours(ctx context.Context, tx pgx.Tx, today time.Time) error {
 	const day = 24 * time.Hour
-	today := now.Truncate(day)
-	tag, err := tx.Exec(ctx, "UPDATE history_joined SET day = $1 WHERE day < $1", today)
+	tag, err := tx.Exec(ctx, "UPDATE history_joined SET day = $1 WHERE day IN (SELECT day FROM history_joined WHERE day < $1 FOR UPDATE SKIP LOCKED)", today)
 	if err != nil || tag.RowsAffected() == 0 {
 		return err
 	}

@@ -19,7 +19,7 @@ func (x *Executor) keepHistory(ctx context.Context, c *config.Config, work ...st
 		err = errors.Join(h.Add(ctx, work), h.Close())
 	}
 	if err != nil {
-		x.Open.Log.Warn("history of runs is not recorded", "error", err)
+		x.Open.Log.Warn("cannot keep the history of runs", "error", err)
 	}
 }
 
