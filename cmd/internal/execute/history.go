@@ -11,9 +11,14 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// keepHistory adds what runs did to the history. The history is only for display, so a run does not fail if it cannot be
-// written.
+// recordGrace is how long a stopped run may still write what it did.
+const recordGrace = time.Second
+
+// keepHistory adds what runs did to the history, even if ctx has just ended. The history is only for display, so a run
+// does not fail if it cannot be written.
 func (x *Executor) keepHistory(ctx context.Context, c *config.Config, work ...state.Work) {
+	ctx, cancel := pipeline.WithGrace(ctx, recordGrace)
+	defer cancel()
 	h, err := x.Open.State(c).OpenHistory(ctx)
 	if err == nil {
 		err = errors.Join(h.Add(ctx, work), h.Close())

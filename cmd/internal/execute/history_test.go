@@ -1,8 +1,11 @@
 package execute
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/state"
 )
@@ -88,4 +92,27 @@ func TestOutcomesReach(t *testing.T) {
 	for series, complete := range completeIn(t, runWork(time.Now(), c.all.Report(), c.reach(2))) {
 		require.False(t, complete, series)
 	}
+}
+
+// A stopped run does not wait long for a history that another process has locked.
+func TestHistoryOfStoppedRun(t *testing.T) {
+	t.Parallel()
+	c := &config.Config{State: config.State{Dir: t.TempDir()}}
+	x := &Executor{Open: &open.Opener{Log: slog.New(slog.DiscardHandler)}}
+	work := state.Work{Series: state.Series{Pipeline: "p"}, At: time.Now(), Runs: 1}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	x.keepHistory(ctx, c, work)
+	h, err := state.ReadHistory(t.Context(), c.State.Dir)
+	require.NoError(t, err)
+	defer h.Close()
+	points, err := h.Points(t.Context(), []state.Series{work.Series}, time.Time{})
+	require.NoError(t, err)
+	require.Len(t, points, 1, "it is still written")
+	lock, err := state.Acquire(t.Context(), filepath.Join(c.State.Dir, "history.db.lock"), time.Second)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, lock.Release()) }()
+	began := time.Now()
+	x.keepHistory(ctx, c, work)
+	require.Less(t, time.Since(began), 4*time.Second) // an open waits for 5 seconds
 }

@@ -72,11 +72,11 @@ func (x *Executor) runOne(ctx context.Context, r Run, j job) (res Result, err er
 		report := e.report
 		report.Pipeline = r.Pipeline.Name
 		now := db.Now()
-		x.keepHistory(context.WithoutCancel(ctx), r.Conf, append(runWork(now, report, reach{streams: r.Streams == nil, sources: true}), sourceWork(now, r.Pipeline.Name, source, report, r.Streams == nil))...)
+		x.keepHistory(ctx, r.Conf, append(runWork(now, report, reach{streams: r.Streams == nil, sources: true}), sourceWork(now, r.Pipeline.Name, source, report, r.Streams == nil))...)
 	}
 	if begun && e.report.Status != pipeline.StatusStopped && !r.Options.DryRun { // other runs say nothing about the source
 		o := fleet.NewOutcomes(e.report.Run, r.Pipeline.Name).Add(source, e.report, e.err)
-		x.keepSources(context.WithoutCancel(ctx), r.Conf, x.sourceRecord(r.Conf, r.Pipeline.Name, e.report.Run, o, e.silent))
+		x.keepSources(ctx, r.Conf, x.sourceRecord(r.Conf, r.Pipeline.Name, e.report.Run, o, e.silent))
 	}
 	return Result{Report: e.report, ExitCode: e.report.ExitCode()}, e.err
 }
@@ -150,8 +150,15 @@ type outcomes struct {
 // recordEvery is how many outcomes are stored together.
 const recordEvery = 50
 
-// ended adds the outcome of a source.
+// ended adds the outcome of a source. Other sources do not wait while outcomes are stored.
 func (c *outcomes) ended(ctx context.Context, source string, e ending) {
+	if c.add(source, e) >= recordEvery {
+		c.keep(ctx)
+	}
+}
+
+// add adds the outcome of a source, and returns how many outcomes are not stored yet.
+func (c *outcomes) add(source string, e ending) (waiting int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.run.Pipeline.Name
@@ -168,17 +175,15 @@ func (c *outcomes) ended(ctx context.Context, source string, e ending) {
 		c.errs = append(c.errs, c.run.Ended(o, e.report))
 	}
 	if c.run.Options.DryRun {
-		return
+		return 0
 	}
 	c.allowed += e.report.Allowed
 	c.work = append(c.work, sourceWork(c.executor.Open.State(c.run.Conf).Now(), p, source, e.report, c.run.Streams == nil))
 	if o.Status == pipeline.StatusStopped {
-		return // a stopped run says nothing about the source
+		return 0 // a stopped run says nothing about the source
 	}
 	c.records = append(c.records, c.executor.sourceRecord(c.run.Conf, p, c.all.Run(), o, e.silent))
-	if len(c.records) == recordEvery {
-		c.keep(ctx)
-	}
+	return len(c.records)
 }
 
 // reach returns how much of the pipeline the run has read. The argument is the number of sources that it was to read.
@@ -192,13 +197,16 @@ func (c *outcomes) reach(sources int) reach {
 
 // keep stores the outcomes and the work that are not stored yet.
 func (c *outcomes) keep(ctx context.Context) {
-	if len(c.records) > 0 {
-		c.executor.keepSources(context.WithoutCancel(ctx), c.run.Conf, c.records...)
-	}
-	if len(c.work) > 0 {
-		c.executor.keepHistory(context.WithoutCancel(ctx), c.run.Conf, c.work...)
-	}
+	c.mu.Lock()
+	records, work := c.records, c.work
 	c.records, c.work = nil, nil
+	c.mu.Unlock()
+	if len(records) > 0 {
+		c.executor.keepSources(ctx, c.run.Conf, records...)
+	}
+	if len(work) > 0 {
+		c.executor.keepHistory(ctx, c.run.Conf, work...)
+	}
 }
 
 // keepOpen opens the destinations whose tables the sources share. They stay open until done() is called.

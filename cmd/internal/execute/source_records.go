@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/open"
+	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/state"
 )
 
@@ -62,8 +63,10 @@ func (x *Executor) paused(ctx context.Context, c *config.Config, source string) 
 	return is
 }
 
-// keepSources stores the outcomes of sources.
+// keepSources stores the outcomes of sources, even if ctx has just ended.
 func (x *Executor) keepSources(ctx context.Context, c *config.Config, records ...state.SourceRecord) {
+	ctx, cancel := pipeline.WithGrace(ctx, recordGrace)
+	defer cancel()
 	s, err := x.Open.State(c).OpenSources(ctx)
 	if err == nil {
 		err = errors.Join(s.Keep(ctx, records), s.Close())
@@ -74,9 +77,9 @@ func (x *Executor) keepSources(ctx context.Context, c *config.Config, records ..
 }
 
 // sourceRecord returns what is stored about a source's run.
-func (x *Executor) sourceRecord(c *config.Config, pipeline, run string, o fleet.Outcome, silent bool) state.SourceRecord {
+func (x *Executor) sourceRecord(c *config.Config, name, run string, o fleet.Outcome, silent bool) state.SourceRecord {
 	r := state.SourceRecord{
-		Pipeline: pipeline, Source: o.Source, Run: run, Status: string(o.Status),
+		Pipeline: name, Source: o.Source, Run: run, Status: string(o.Status),
 		Error: x.Redactor.Redact(o.Error), // Invariant 5
 		At:    x.Open.State(c).Now(), Rows: o.Written, Requests: o.Requests,
 	}
