@@ -276,7 +276,7 @@ func (r *nightsRig) flat(all []nightWork) {
 	t := r.t
 	t.Helper()
 	const keptRuns = 20
-	bounded := []string{"fleet.slots", "fleet.runs", "fleet.units", "fleet.river_job"}
+	bounded := []string{"fleet.slots", "fleet.runs", "fleet.units", "fleet.river_job", "fleet.history"}
 	reached := all[1]
 	for i, w := range all[2:] {
 		night := i + 3
@@ -286,6 +286,8 @@ func (r *nightsRig) flat(all []nightWork) {
 			}
 		}
 		require.LessOrEqual(t, w.rows["fleet.units"], min(night, keptRuns+1)*all[0].rows["fleet.units"], "night %d", night)
+		// A night adds a point for each series, and keeps it for 92 days. An hour becomes a day, so the number stays.
+		require.LessOrEqual(t, w.rows["fleet.history"], night*all[0].rows["fleet.history"], "night %d", night)
 		require.LessOrEqual(t, 4*w.bytes, 5*reached.bytes, "night %d", night)
 		require.LessOrEqual(t, 2*w.entries, 3*reached.entries, "night %d", night)
 	}
