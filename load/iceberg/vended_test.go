@@ -195,7 +195,7 @@ func TestVendedHeadLost(t *testing.T) {
 	head := parquet.HeadTable(key.Stream)
 	require.NoError(t, c.client.do(t.Context(), http.MethodDelete, nil, nil, c.table(head, "?purgeRequested=false")...))
 	_, err := put(t.Context(), open(t, o), "", 3, 5)
-	require.ErrorContains(t, err, "are missing: restore them")
+	require.ErrorContains(t, err, "the catalog has lost it: register it again")
 	same(t, configured(t, o), 2, "after the head table was dropped")
 }
 

@@ -274,7 +274,11 @@ func (s *bucketStore) tidy(ctx context.Context, m *manifest) error {
 	s.remember(found)
 	if m == nil {
 		s.bucket.unfinishedUploads(ctx)
-		return s.orphaned(found, s.where())
+		if hasCommits(found) {
+			return &load.ForeignChange{Table: path.Base(s.key), Diff: []string{
+				"the manifests of " + s.where() + " are missing: restore them, or remove all objects there to load the stream again"}}
+		}
+		return nil
 	}
 	oldest := m
 	if first != last {
@@ -301,16 +305,15 @@ func (s *bucketStore) remember(files map[string]int64) {
 	s.listed = files
 }
 
-// orphaned returns an error if the files show that the stream had a manifest. Before the first commit, only files of
-// the first generation can exist. The error says where the manifests were.
-func (s *bucketStore) orphaned(found map[string]int64, where string) error {
+// hasCommits reports whether the files show that the stream had more than one commit. Before the first commit, only files
+// of the first generation can exist.
+func hasCommits(found map[string]int64) bool {
 	for key := range found {
 		if sequence, ok := fileSequence(key); ok && sequence > 1 {
-			return &load.ForeignChange{Table: path.Base(s.key), Diff: []string{
-				"the manifests of " + where + " are missing: restore them, or remove all objects there to load the stream again"}}
+			return true
 		}
 	}
-	return nil
+	return false
 }
 
 func (s *bucketStore) unnamed(m *manifest, found map[string]int64) (out []string) {

@@ -23,7 +23,10 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 	}
 	s.remember(found)
 	if m == nil {
-		return s.orphaned(found, s.where())
+		if hasCommits(found) {
+			return s.headLost()
+		}
+		return nil
 	}
 	old, err := s.outdated(ctx, m, found)
 	if err != nil {
@@ -41,6 +44,18 @@ func (s *tableStore) tidy(ctx context.Context, m *manifest) error {
 		s.bucket.log.Warn("cannot remove outdated files", "folder", s.where(), "error", err)
 	}
 	return nil
+}
+
+// headLost returns the error for a head table that has files but is not in the catalog. If sources share the tables, the
+// user must drop the tables: their snapshots have numbers that the commits of the reloaded stream would use again.
+func (s *tableStore) headLost() error {
+	namespace, name := s.parent.catalog.Identifier(HeadTable(s.stream))
+	folder, again := s.bucket.Location(s.folder(load.State.Name)), "to load the stream again, "
+	if s.source != "" {
+		again = "to load the stream again for all sources, drop the tables with the property penstock.stream=" + s.stream + " from the catalog and "
+	}
+	return &load.ForeignChange{Table: namespace + "." + name, Diff: []string{
+		"the catalog has lost it: register it again with the newest file in " + folder + "/metadata, or, " + again + "remove the folder " + folder}}
 }
 
 // list returns the files in the folders of the stream, with their sizes.
