@@ -139,11 +139,11 @@ stores: ## fetch object stores by other authors once; test Parquet in a bucket o
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS) -run '^(TestBucket|TestStore)' -count=1 -timeout 60m ./load/parquet
 
 .PHONY: catalogs
-catalogs: ## fetch Spark and a REST catalog once; test that Spark can maintain Iceberg tables, and test tables in the catalog
+catalogs: ## fetch Spark and two REST catalogs once; test that Spark can maintain Iceberg tables, and test tables in both catalogs
 	@sh .ci/servers $(SERVERS) catalogs
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestSpark|TestREST)' -count=1 -timeout 60m ./load/iceberg
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestConformance|TestShared.*)$$/^rest' -short -count=1 -timeout 60m ./load/iceberg
-	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^TestVended' -short -count=1 -timeout 60m ./load/iceberg
+	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestVended|TestSeaweed)' -short -count=1 -timeout 60m ./load/iceberg
 
 .PHONY: readers
 readers: ## fetch PyIceberg, Polars, Daft, DuckDB, Spark and Trino once; each must read the rows of Iceberg tables as they were written

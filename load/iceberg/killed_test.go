@@ -20,11 +20,13 @@ import (
 )
 
 var (
-	killedIn = flag.String("killed-in", "", "run as the process that is killed; the value is its warehouse: a folder, or the address of a store")
-	killedAs = flag.String("killed-bucket", "", "with -killed-in: the bucket in the store, with its prefix")
-	killedOf = flag.String("killed-of", "", "with -killed-in: NAMESPACE@CATALOG; empty: the catalog in the folder")
-	killedAt = flag.String("killed-at", "", "with -killed-in: the step at which the process is killed; list: print the steps")
-	killedBy = flag.Int("killed-batch", 0, "with -killed-in: the number of the batch that the process commits for the source berlin")
+	killedIn   = flag.String("killed-in", "", "run as the process that is killed; the value is its warehouse: a folder, or the address of a store")
+	killedAs   = flag.String("killed-bucket", "", "with -killed-in: the bucket in the store, with its prefix")
+	killedOf   = flag.String("killed-of", "", "with -killed-in: NAMESPACE@CATALOG; empty: the catalog in the folder")
+	killedWith = flag.String("killed-with", "", "with -killed-in: WAREHOUSE,CREDENTIAL for the catalog")
+	killedKeys = flag.Bool("killed-vended", false, "with -killed-in: the catalog gives out the keys")
+	killedAt   = flag.String("killed-at", "", "with -killed-in: the step at which the process is killed; list: print the steps")
+	killedBy   = flag.Int("killed-batch", 0, "with -killed-in: the number of the batch that the process commits for the source berlin")
 )
 
 func TestKilledChild(t *testing.T) {
@@ -39,6 +41,10 @@ func TestKilledChild(t *testing.T) {
 	o.Deletes = parquet.DeleteRule{MinSize: 1, MaxShare: 1}
 	if *killedOf != "" {
 		o.Namespace, o.Catalog, _ = strings.Cut(*killedOf, "@")
+	}
+	o.Warehouse, o.Credential, _ = strings.Cut(*killedWith, ",")
+	if o.Vended = *killedKeys; o.Vended {
+		o.Store.AccessKey, o.Store.SecretKey = "", ""
 	}
 	o.Step = func(name string) error {
 		if *killedAt == "list" {
@@ -60,7 +66,10 @@ func child(t *testing.T, o Options, step string, batch int) (killed bool, steps 
 		in = []string{"-killed-in", o.Store.Endpoint, "-killed-bucket", o.Bucket}
 	}
 	if o.Catalog != "" {
-		in = append(in, "-killed-of", o.Namespace+"@"+o.Catalog)
+		in = append(in, "-killed-of", o.Namespace+"@"+o.Catalog, fmt.Sprint("-killed-vended=", o.Vended))
+	}
+	if o.Credential != "" {
+		in = append(in, "-killed-with", o.Warehouse+","+o.Credential)
 	}
 	c := exec.CommandContext(t.Context(), os.Args[0], append(in, "-test.run", "^TestKilledChild$", "-test.v",
 		"-killed-at", step, "-killed-batch", fmt.Sprint(batch))...)
