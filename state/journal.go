@@ -30,14 +30,23 @@ const (
 	KeptRunBytes = 64 << 20 // bytes of reports and logs
 )
 
-const maxText = 4 << 10 // bytes of one reason or error
+const (
+	maxText   = 4 << 10  // bytes of one reason or error
+	maxObject = 66 << 10 // bytes of the object of an action: a statement of 64 KiB with the name of its destination
+)
 
 // Truncated returns a reason or an error as a journal stores it. It cuts off the end of a long text. // Invariant 6
-func Truncated(text string) string {
-	if len(text) <= maxText {
+func Truncated(text string) string { return truncated(text, maxText) }
+
+// TruncatedObject returns the object of an action as a journal stores it. It keeps the largest statement that a visitor
+// of the dashboard can run. // Invariant 6
+func TruncatedObject(text string) string { return truncated(text, maxObject) }
+
+func truncated(text string, most int) string {
+	if len(text) <= most {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxText], "") + "…"
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 // journalSteps are the migrations. Times are microseconds since 1970. The last step gives row numbers (ROWID) to the

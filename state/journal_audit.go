@@ -30,7 +30,7 @@ const (
 func (j *JournalFile) KeepAudit(ctx context.Context, r AuditRecord) error {
 	return j.change(ctx, "audit", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO audit (at, who, what, object, address, outcome, refused) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-			micros(r.At), Truncated(r.Who), Truncated(r.What), Truncated(r.Object), Truncated(r.From), Truncated(r.Outcome), r.Refused)
+			micros(r.At), Truncated(r.Who), Truncated(r.What), TruncatedObject(r.Object), Truncated(r.From), Truncated(r.Outcome), r.Refused)
 		if err == nil {
 			_, err = tx.ExecContext(ctx, `DELETE FROM audit WHERE refused = ?1 AND id <=
 				(SELECT id FROM audit WHERE refused = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)`, r.Refused, AuditKept(r.Refused))

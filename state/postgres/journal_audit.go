@@ -13,7 +13,7 @@ import (
 func (j *journal) KeepAudit(ctx context.Context, r state.AuditRecord) error {
 	return j.change(ctx, "audit", func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "INSERT INTO audit (at, who, what, object, address, outcome, refused) VALUES ($1, $2, $3, $4, $5, $6, $7)",
-			r.At, short(r.Who), short(r.What), short(r.Object), short(r.From), short(r.Outcome), r.Refused)
+			r.At, short(r.Who), short(r.What), clean(state.TruncatedObject(r.Object)), short(r.From), short(r.Outcome), r.Refused)
 		if err == nil {
 			_, err = tx.Exec(ctx, `DELETE FROM audit WHERE refused = $1 AND id <=
 				(SELECT id FROM audit WHERE refused = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)`, r.Refused, state.AuditKept(r.Refused))

@@ -253,7 +253,7 @@ func journalBounded(t *testing.T, _ Rig, open func() state.Store) {
 
 func journalAudit(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), journalOf(t, opened(t, open))
-	did := state.AuditRecord{At: day(1), Who: "ann", What: "pause", Object: "pipeline nightly", From: "192.0.2.1", Outcome: "done"}
+	did := state.AuditRecord{At: day(1), Who: "ann", What: "query", Object: "warehouse: " + strings.Repeat("x", 64<<10), From: "192.0.2.1", Outcome: "done"}
 	require.NoError(t, j.KeepAudit(ctx, did))
 	for range state.KeptAuditRefused/100 + 5 {
 		require.NoError(t, j.KeepAudit(ctx, state.AuditRecord{At: day(2), What: "sign\x00 in", From: "203.0.113.9", Outcome: "wrong token", Refused: true}))

@@ -3,11 +3,13 @@ package assistant
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/penstock-data/penstock/cmd/internal/browse"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
+	"github.com/penstock-data/penstock/load"
 )
 
 // QueryInput are the arguments of the tool query.
@@ -30,6 +32,9 @@ func (a *Assistant) queryFor(c caller) func(context.Context, QueryInput) (browse
 		}
 		err = a.Browser.Read(ctx, in.Destination, func(d *open.Reader) error {
 			out, err = a.Browser.Query(ctx, d, in.SQL, browse.Limits{Rows: cmp.Or(in.Limit, browse.DefaultRows), Bytes: maxBytes})
+			if _, hinted := errors.AsType[*failure.Error](err); err != nil && !hinted && !errors.Is(err, load.ErrTooLarge) {
+				err = failure.Hinted(err, "list_tables lists the tables, and describe_table their columns")
+			}
 			return err
 		})
 		return out, err

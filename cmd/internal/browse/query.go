@@ -2,13 +2,11 @@ package browse
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/knowledge"
 	"github.com/penstock-data/penstock/cmd/internal/open"
-	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
 
@@ -29,9 +27,6 @@ func (b *Browser) Query(ctx context.Context, d *open.Reader, sql string, limits 
 	}
 	r := collector{limits: limits}
 	if err = r.ask(ctx, d, sql); err != nil {
-		if _, hinted := errors.AsType[*failure.Error](err); !hinted && !errors.Is(err, load.ErrTooLarge) {
-			err = failure.Hinted(err, "list_tables lists the tables, and describe_table their columns")
-		}
 		return out, err
 	}
 	out.Columns, out.Rows, out.Cut, out.Complete = r.Columns, r.Rows, r.Cut, r.Cut == ""

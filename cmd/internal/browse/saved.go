@@ -36,9 +36,12 @@ func (b *Browser) SavedQueries() ([]Saved, error) {
 		if !isSQL || !e.Type().IsRegular() || len(all) == maxSaved {
 			continue
 		}
-		sql, err := open.ReadUpTo(filepath.Join(dir, e.Name()), MaxStatement)
+		sql, err := open.ReadUpTo(filepath.Join(dir, e.Name()), MaxStatement+1)
 		if err != nil {
 			return nil, fmt.Errorf("read saved query %s: %w", name, err)
+		}
+		if len(sql) > MaxStatement {
+			sql = fmt.Appendf(nil, "-- %s has more than %d bytes, so it cannot run here", e.Name(), MaxStatement)
 		}
 		all = append(all, Saved{name, string(sql)})
 	}

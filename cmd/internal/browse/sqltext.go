@@ -134,7 +134,7 @@ func compare(dialect string, c Column, o Operator, value string) (string, error)
 	switch kind(c.Type) {
 	case kindNumber:
 		if !number.MatchString(value) {
-			return "", fmt.Errorf("filter by %s: %q is no number", c.Name, value)
+			return "", fmt.Errorf("filter by %s: %q is not a number", c.Name, value)
 		}
 		return name + " " + o.sign + " " + value, nil
 	case kindBool:

@@ -15,7 +15,7 @@ import (
 var nameable = regexp.MustCompile(`^[a-z][a-z0-9_]{0,40}$`)
 
 // ConfigFor writes a configuration whose only destination is a URL, and returns its path. The file may contain a
-// password, so only this user can read it. // Invariant 5
+// password, so only this user can read it. No part of the URL is a reference, such as ${NAME}. // Invariant 5
 func ConfigFor(dir, url string) (string, error) {
 	scheme, place, _ := strings.Cut(url, ":")
 	name := "data"
@@ -36,7 +36,7 @@ func ConfigFor(dir, url string) (string, error) {
 	text, err := json.Marshal(map[string]any{
 		"version":      1,
 		"sources":      map[string]any{"unknown": map[string]any{"app": map[string]any{"base_url": "https://unknown.invalid", "auth": map[string]any{"token": "unused"}}}},
-		"destinations": map[string]any{name: map[string]any{"url": url}},
+		"destinations": map[string]any{name: map[string]any{"url": strings.ReplaceAll(url, "${", "$${")}},
 		"pipelines":    map[string]any{"unknown": map[string]any{"from": "unknown", "to": name}},
 		"state":        filepath.Join(dir, "state"),
 	})

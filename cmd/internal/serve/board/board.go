@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -92,12 +93,20 @@ func (b *Board) Close() { b.closing.Do(func() { close(b.closed) }) }
 // ServeHTTP implements http.Handler.
 func (b *Board) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	most := int64(maxForm)
+	if strings.HasPrefix(r.URL.Path, "/data/") {
+		most = maxSQLForm
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, most)
 	b.guarded.ServeHTTP(w, r)
 }
 
-// maxForm limits the body of a request. All forms are smaller. // Invariant 6
-const maxForm = 64 << 10
+// maxForm limits the body of a request, and maxSQLForm the form of the SQL editor: a character of a statement may take
+// three in a form. All forms are smaller. // Invariant 6
+const (
+	maxForm    = 64 << 10
+	maxSQLForm = 3*browse.MaxStatement + 4<<10
+)
 
 // routes registers all routes. Only the sign-in and the assets are open to visitors who have not signed in.
 func (b *Board) routes() {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,6 +194,8 @@ type served struct {
 	board *board.Board
 	facts *told
 	feed  *board.Feed
+
+	opened atomic.Int64 // how often a destination was opened
 }
 
 func boardOf(t *testing.T, f *told, token string) *served {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -121,7 +122,7 @@ func (b *Board) tablePage(r *http.Request) (any, error) {
 		return err
 	})
 	if v.NoRows == "" {
-		b.audit(r, visitorOf(r), "read rows", in.Table+" in "+v.Destination, faultOf(v.Fault))
+		b.audit(r, visitorOf(r), "read rows", in.Table+" in "+v.Destination+conditionOf(in.Filters), faultOf(v.Fault))
 	}
 	return v, nil
 }
@@ -136,6 +137,16 @@ func filtersOf(r *http.Request) (all []browse.Filter) {
 		}
 	}
 	return all
+}
+
+// conditionOf returns filters as text for the audit log.
+func conditionOf(filters []browse.Filter) string {
+	text, join := "", " where "
+	for _, f := range filters {
+		text += fmt.Sprintf("%s%s %s %q", join, f.Column, f.Operator, f.Value)
+		join = " and "
+	}
+	return text
 }
 
 // faultOf returns the error that a page shows, or nil.

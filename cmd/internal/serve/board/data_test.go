@@ -77,9 +77,11 @@ func dataBoard(t *testing.T, role access.Role, name func(int) string) (s *served
 	require.NoError(t, err)
 	leadTable(t, d, name)
 	require.NoError(t, d.Close())
+	s = &served{}
 	kind := open.Kind{
 		Scheme: "sqlite",
 		Open: func(_ context.Context, _ *open.Opener, d config.Destination) (load.Destination, error) {
+			s.opened.Add(1)
 			path, _ := open.FilePath(d)
 			return sqlite.Open(sqlite.Options{Path: path})
 		},
@@ -96,7 +98,7 @@ func dataBoard(t *testing.T, role access.Role, name func(int) string) (s *served
 		guard.Define([]access.Token{{Name: "you", Secret: wire.Secret("token-of-the-test"), Role: role}})
 	}
 	f := telling(2, plain)
-	s = &served{facts: f, feed: &board.Feed{}}
+	s.facts, s.feed = f, &board.Feed{}
 	s.board, err = board.New(board.Config{Facts: f, Control: control{f}, Data: &browse.Browser{Opener: o}, Feed: s.feed, Access: guard, Record: f.record, Version: "1.2.3"})
 	require.NoError(t, err)
 	s.Server = httptest.NewServer(s.board)

@@ -58,6 +58,9 @@ func (b *Board) sent(required access.Role, next http.Handler) http.Handler {
 			b.problem(w, r, access.Status(w.Header(), err), err.Error())
 			return
 		case !changes(r):
+		case tooLarge(r):
+			b.problem(w, r, http.StatusRequestEntityTooLarge, "the form is too large; a statement may have at most 64 KiB")
+			return
 		case !program && !b.vouched(r):
 			b.problem(w, r, http.StatusForbidden, "this page is out of date; reload it and try again")
 			return
@@ -114,6 +117,12 @@ func (b *Board) vouched(r *http.Request) bool {
 	// A browser sends the origin of a request, and a program does not. ownPages() has checked an origin that was sent.
 	program := r.Header.Get("Origin") == "" && r.Header.Get("Sec-Fetch-Site") == "" && r.Header.Get("Cookie") == ""
 	return b.Access.Open() && program && isAPI(r)
+}
+
+// tooLarge reports whether a form is larger than the limit of its route.
+func tooLarge(r *http.Request) bool {
+	_, large := errors.AsType[*http.MaxBytesError](r.ParseForm())
+	return large
 }
 
 func isAPI(r *http.Request) bool {

@@ -6,7 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -109,9 +111,15 @@ func (s *sessions) end(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, gone)
 }
 
-// cookieName returns the name of a cookie. Over TLS the name begins with __Host-. Then browsers refuse a cookie of this
-// name that another host or a page without TLS sets.
+// cookieName returns the name of a cookie. Browsers send a cookie to all ports of a host, so the name has the port of the
+// address. Otherwise two dashboards on one host would replace each other's sessions. Over TLS the name begins with
+// __Host-. Then browsers refuse a cookie of this name that another host or a page without TLS sets.
 func cookieName(r *http.Request, name string) string {
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+		if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+			name += "_" + strconv.FormatUint(n, 10)
+		}
+	}
 	if access.Encrypted(r) {
 		return "__Host-" + name
 	}

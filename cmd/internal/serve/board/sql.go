@@ -21,9 +21,6 @@ const sqlPath = "/data/{destination}/query"
 // resultBytes limits the rows of a result on a page. // Invariant 6
 const resultBytes = 1 << 20
 
-// maxAudited limits the text of a statement in the audit log.
-const maxAudited = 1000
-
 type sqlView struct {
 	dataView
 	SQL    string
@@ -48,10 +45,14 @@ func (b *Board) sqlPage(r *http.Request) (any, error) {
 			v.SQL = s.SQL
 		}
 	}
+	b.readData(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) (err error) {
+		v.Schema, err = schemaOf(ctx, d)
+		return err
+	})
 	return v, nil
 }
 
-// editor returns the page of the editor without a result.
+// editor returns the page of the editor without a result and without names for completion.
 func (b *Board) editor(r *http.Request) (v sqlView, err error) {
 	v.Limit = browse.DefaultRows
 	if v.dataView, err = b.dataOf(r); err != nil {
@@ -60,26 +61,32 @@ func (b *Board) editor(r *http.Request) (v sqlView, err error) {
 	if v.Saved, err = b.Data.SavedQueries(); err != nil {
 		return v, err
 	}
-	b.readData(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) error {
-		tables, err := knowledge.Tables(ctx, d)
-		if err != nil {
-			return err
-		}
-		names := map[string][]string{}
-		for _, t := range tables {
-			for _, c := range t.Doc.Columns {
-				names[t.Name] = append(names[t.Name], c.Name)
-			}
-		}
-		text, err := json.Marshal(map[string]any{"dialect": browse.Dialect(d.Config), "tables": names})
-		v.Schema = string(text)
-		return err
-	})
 	return v, nil
 }
 
+// schemaOf returns the dialect and the names for completion in the editor, as JSON.
+func schemaOf(ctx context.Context, d *open.Reader) (string, error) {
+	tables, err := knowledge.Tables(ctx, d)
+	if err != nil {
+		return "", err
+	}
+	names := map[string][]string{}
+	for _, t := range tables {
+		for _, c := range t.Doc.Columns {
+			names[t.Name] = append(names[t.Name], c.Name)
+		}
+	}
+	dialect := browse.Dialect(d.Config)
+	if dialect == "PostgreSQL" {
+		dialect = "Postgres" // its name in the editor's script
+	}
+	text, err := json.Marshal(map[string]any{"dialect": dialect, "tables": names})
+	return string(text), err
+}
+
 // runSQL runs the statement of the form, and shows or exports its result. The method is POST, so that no link can run a
-// statement, and no address has one.
+// statement, and no address has one. The destination is opened once for the statement and the names for completion, so
+// that one time limit applies to both. Without these names, the page still shows the result.
 func (b *Board) runSQL(w http.ResponseWriter, r *http.Request) {
 	v, err := b.editor(r)
 	if err != nil {
@@ -97,16 +104,16 @@ func (b *Board) runSQL(w http.ResponseWriter, r *http.Request) {
 	format := r.PostFormValue("format")
 	form, export := browse.Formats()[format]
 	var file []byte
-	v.Fault, v.Hint = "", ""
 	b.readData(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) (err error) {
 		if export {
 			file, err = b.Data.Export(ctx, d, v.SQL, form)
 			return err
 		}
 		v.Result, err = b.Data.Query(ctx, d, v.SQL, browse.Limits{Rows: v.Limit, Bytes: resultBytes})
+		v.Schema, _ = schemaOf(ctx, d)
 		return err
 	})
-	b.audit(r, who, "query", v.Destination+": "+brief(v.SQL, maxAudited), faultOf(v.Fault))
+	b.audit(r, who, "query", v.Destination+": "+v.SQL, faultOf(v.Fault))
 	if export && v.Fault == "" {
 		w.Header().Set("Content-Type", map[string]string{"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}[format])
 		w.Header().Set("Content-Disposition", `attachment; filename="query.`+format+`"`)
@@ -158,15 +165,7 @@ func chartOf(r browse.Result) *chart {
 	if at <= 0 {
 		return nil
 	}
-	values, most := make([]float64, len(r.Rows)), 0.0
-	for i, row := range r.Rows {
-		f, err := strconv.ParseFloat(valueText(row[at]), 64)
-		if row[at] != nil && (err != nil || f < 0 || math.IsInf(f, 0) || math.IsNaN(f)) {
-			return nil // the charts have no scale below zero
-		}
-		values[i] = f
-		most = max(most, f)
-	}
+	values, most := valuesOf(r.Rows, at)
 	if most == 0 {
 		return nil
 	}
@@ -179,7 +178,8 @@ func chartOf(r browse.Result) *chart {
 	for i, v := range values {
 		x, h := step*(float64(i)+.5), (chartHeight-4)*v/most
 		switch {
-		case line && i == 0:
+		case math.IsNaN(v): // a gap
+		case line && (i == 0 || math.IsNaN(values[i-1])):
 			fmt.Fprintf(&d, "M%.1f %.1f", x, chartHeight-h)
 		case line:
 			fmt.Fprintf(&d, "L%.1f %.1f", x, chartHeight-h)
@@ -193,6 +193,24 @@ func chartOf(r browse.Result) *chart {
 	}
 	c.Paths = []shape{{class, d.String()}}
 	return c
+}
+
+// valuesOf returns the numbers of a column and the largest of them. A null is not a number (NaN). If the charts cannot
+// show a number, the largest is 0: they have no scale below zero.
+func valuesOf(rows [][]any, at int) (values []float64, most float64) {
+	for _, row := range rows {
+		f, err := strconv.ParseFloat(valueText(row[at]), 64)
+		switch {
+		case row[at] == nil:
+			f = math.NaN()
+		case err != nil || f < 0 || math.IsInf(f, 0) || math.IsNaN(f):
+			return nil, 0
+		default:
+			most = max(most, f)
+		}
+		values = append(values, f)
+	}
+	return values, most
 }
 
 func numeric(name string) bool {
