@@ -196,26 +196,38 @@ func (t *Table) read(ctx context.Context, d *open.Reader, name string, in TableI
 	}
 	t.Rows, t.More = first.Rows, first.Cut != ""
 	sample := collector{limits: Limits{Rows: sampleRows, Bytes: sampleBytes}}
-	share, random := sampleSQL(t.Dialect, t.Count)
-	if err := sample.ask(ctx, d, fmt.Sprintf("%s%s LIMIT %d", sql, share, sampleRows)); err != nil {
+	statement, random := sampleSQL(t.Dialect, strings.Join(columns, ", "), ident(t.Dialect, name), t.Count)
+	if err := sample.ask(ctx, d, statement); err != nil {
 		return err
 	}
-	t.Sampled, t.Random, t.Whole = len(sample.Rows), random, share == "" && len(sample.Rows) < sampleRows && sample.Cut == ""
+	t.Sampled, t.Random, t.Whole = len(sample.Rows), random, !random && len(sample.Rows) < sampleRows && sample.Cut == ""
 	for i := range t.Columns {
 		t.Columns[i].Profile = profileOf(t.Columns[i].Column, sample.Rows, i)
 	}
 	return nil
 }
 
-// sampleSQL returns a clause that lets the server read a random part of a large table. Postgres and DuckDB choose whole
-// blocks of rows. The other servers have no such clause, so their sample is the first rows.
-func sampleSQL(dialect string, rows int64) (clause string, random bool) {
-	if rows < 4*sampleRows || dialect != postgres && dialect != duckdb {
-		return "", false
+// sampleSQL returns a statement that reads at most sampleRows rows, and reports whether they are random rows of the whole
+// table. In a large table, Postgres and DuckDB choose blocks of rows at random, and then random rows of these blocks.
+// Servers return blocks in the order of the table, so a plain LIMIT would leave out its end. The other servers cannot
+// choose blocks, so their sample is the first rows.
+func sampleSQL(dialect, columns, table string, rows int64) (sql string, random bool) {
+	sql = "SELECT " + columns + " FROM " + table
+	blocks, number := "", ""
+	switch {
+	case rows < 4*sampleRows:
+	case dialect == duckdb: // a block has 2,048 rows, and a few blocks would not represent the table
+		blocks, number = fmt.Sprintf(" TABLESAMPLE system(%.4f%%)", percentOf(10*sampleRows, rows)), "random()"
+	case dialect == postgres:
+		blocks, number = fmt.Sprintf(" TABLESAMPLE SYSTEM (%.4f)", percentOf(2*sampleRows, rows)), "pg_catalog.random()"
 	}
-	percent := math.Ceil(100*2*sampleRows*1e4/float64(rows)) / 1e4
-	if dialect == duckdb {
-		return fmt.Sprintf(" TABLESAMPLE system(%.4f%%)", percent), true
+	if blocks != "" {
+		sql = "SELECT * FROM (" + sql + blocks + ") AS chosen ORDER BY " + number
 	}
-	return fmt.Sprintf(" TABLESAMPLE SYSTEM (%.4f)", percent), true
+	return fmt.Sprintf("%s LIMIT %d", sql, sampleRows), blocks != ""
+}
+
+// percentOf returns which percentage of a table has the wanted number of rows, rounded up.
+func percentOf(wanted, rows int64) float64 {
+	return min(100, math.Ceil(100*float64(wanted)*1e4/float64(rows))/1e4)
 }
