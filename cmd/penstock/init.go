@@ -163,15 +163,15 @@ func finishInit(ctx context.Context, a *app, p *setup.Prompt, s setup.Setup, noC
 	if err := a.say("wrote %s\n", a.open.File); err != nil {
 		return err
 	}
-	env, err := setup.StoreTyped(ctx, a.open.File, p, s)
+	stored, err := setup.StoreTyped(ctx, a.open.File, p, s)
 	if err != nil {
 		return err
 	}
-	var next []string
-	lacking := env == "" && (len(s.Typed) > 0 || len(s.Lacking()) > 0)
-	if lacking {
-		next = append(next, "export "+strings.Join(s.Variables(), "=… ")+"=…")
+	next := stored.Change
+	if len(stored.Unset) > 0 {
+		next = append(next, "export "+strings.Join(stored.Unset, "=… ")+"=…")
 	}
+	works := len(next) == 0 // each variable has the value that was checked
 	with := ""
 	if a.open.File != defaultConfig {
 		with = " -c " + setup.ShellWord(a.open.File)
@@ -180,14 +180,14 @@ func finishInit(ctx context.Context, a *app, p *setup.Prompt, s setup.Setup, noC
 		next = append(next, "penstock "+verb+with)
 	}
 	if a.json {
-		return render.NewEncoder(a.out).Encode(map[string]any{"config": a.open.File, "env": env, "next": next})
+		return render.NewEncoder(a.out).Encode(map[string]any{"config": a.open.File, "env": stored.Path, "next": next})
 	}
-	if env != "" {
-		if err := a.say("wrote %s; keep it out of version control\n", env); err != nil {
+	if stored.Path != "" {
+		if err := a.say("wrote %s; keep it out of version control\n", stored.Path); err != nil {
 			return err
 		}
 	}
-	if p != nil && !lacking && !noCheck {
+	if p != nil && works && !noCheck {
 		now, err := p.Yes(ctx, "run the first sync now?")
 		if err != nil {
 			return err

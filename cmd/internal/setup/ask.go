@@ -4,11 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/check"
@@ -122,8 +117,12 @@ func (c *conversation) surface(ctx context.Context, s surface) error {
 		if !fixed {
 			before := *s.url
 			*s.url = ""
-			if err := c.ask(ctx, s.address, before, s.url); err != nil || *s.url == "" {
+			if err := c.ask(ctx, s.address, before, s.url); err != nil {
 				return err
+			}
+			if *s.url == "" {
+				delete(c.Typed, s.variable)
+				return nil
 			}
 		}
 		if s.kind == schemas.SurfaceV2 && c.Plan == "" {
@@ -134,7 +133,11 @@ func (c *conversation) surface(ctx context.Context, s surface) error {
 		if good, err := c.credential(ctx, s, again); good || err != nil {
 			return err
 		}
-		fmt.Fprintln(c.out, "  Change the answers that are wrong. An empty answer keeps the previous one; - leaves the surface out.")
+		advice := "  Change the answers that are wrong. An empty answer keeps the previous one"
+		if !fixed {
+			advice += "; - as the address leaves the surface out"
+		}
+		fmt.Fprintln(c.out, advice+".")
 	}
 }
 
@@ -226,11 +229,11 @@ func (c *conversation) destination(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if !hasPassword(to) {
-				preset = to
-			}
+			delete(c.Typed, DatabaseVariable) // the answer that this one replaces
 			if hasPassword(to) {
 				c.Typed[DatabaseVariable], to = to, "${"+DatabaseVariable+"}"
+			} else {
+				preset = to
 			}
 			c.To = []string{to}
 		}
@@ -283,50 +286,4 @@ func (c *conversation) schedule(ctx context.Context) error {
 		return err
 	}
 	return c.ask(ctx, "time zone", "UTC", &c.Zone)
-}
-
-// StoreTyped offers to store typed secrets in the file .env, which only its owner can read. It adds them to an existing
-// file. It returns the file's path; "" if nothing was stored. // Invariant 5
-func StoreTyped(ctx context.Context, config string, p *Prompt, s Setup) (string, error) {
-	if p == nil || len(s.Typed) == 0 {
-		return "", nil
-	}
-	path := filepath.Join(filepath.Dir(config), ".env")
-	agreed, err := p.Yes(ctx, "store the secrets in "+path+", which only you can read?")
-	if err != nil || !agreed {
-		return "", err
-	}
-	names := slices.Sorted(maps.Keys(s.Typed))
-	file := open.Environment(config)
-	for _, name := range names {
-		if v, _ := file(name); v != "" {
-			return "", failure.Usage("change it there", "%s, or the environment, already sets %s", path, name)
-		}
-	}
-	var text strings.Builder
-	switch before, err := readExisting(path); {
-	case err != nil:
-		return "", failure.Usage("", "%s: %w", path, err)
-	case before == "":
-		text.WriteString("# Made by `penstock init`. penstock reads this file.\n")
-	case !strings.HasSuffix(before, "\n"):
-		text.WriteString("\n")
-	}
-	for _, name := range names {
-		fmt.Fprintf(&text, "%s='%s'\n", name, strings.ReplaceAll(s.Typed[name], "'", `'\''`))
-	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
-	if err != nil {
-		return "", fmt.Errorf("store secrets: %w", err)
-	}
-	_, err = f.WriteString(text.String())
-	return path, errors.Join(err, f.Close())
-}
-
-// readExisting returns the content of a file that only its owner can read; "" if there is no file.
-func readExisting(path string) (string, error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return "", nil
-	}
-	return open.ReadSecret(path)
 }
