@@ -26,7 +26,7 @@ type Sizes struct {
 	Sent    int64    // requests
 	Failed  int      // lists whose first page could not be read
 	Refused []string // those of them that the credential may not read, sorted
-	Trouble error    // one of the errors
+	Trouble error    // the error of one of the other lists
 }
 
 const (
@@ -112,10 +112,10 @@ func (l *looking) look(ctx context.Context, s schemas.Stream, name string) {
 		lane.failures++
 	}
 	l.out.Failed++
-	if ok && e.Status == http.StatusForbidden {
+	switch {
+	case ok && e.Status == http.StatusForbidden:
 		l.out.Refused = append(l.out.Refused, s.Name)
-	}
-	if l.out.Trouble == nil {
+	case l.out.Trouble == nil:
 		l.out.Trouble = err
 	}
 }

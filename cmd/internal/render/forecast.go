@@ -98,12 +98,29 @@ func Found(f forecast.Forecast, refused []string, failed int, trouble error) []s
 		Plural(int(f.Records), "row"), cmp.Or(least, "about "), Plural(int(f.Requests), "request"), Brief(Lasting(f.Seconds)))}
 	if len(refused) > 0 {
 		lines = append(lines, fmt.Sprintf("the credentials may not read %s: %s", Plural(len(refused), "list"), shortened(refused)),
-			"hint: give them the rights, or leave these streams out with streams: '*, !"+refused[0]+"'")
+			"hint: give them the rights, or leave these streams out: "+without(refused))
 	}
 	if failed > 0 {
-		lines = append(lines, fmt.Sprintf("could not look at %s, for example: %s", Plural(failed, "list"), Printable(fmt.Sprint(trouble), false)))
+		line := "could not look at " + Plural(failed, "list")
+		if trouble != nil {
+			line += ", for example: " + Printable(trouble.Error(), false)
+		}
+		lines = append(lines, line)
 	}
 	return lines
+}
+
+// without returns the line of the configuration that leaves streams out. If there are many, it has only the first of them.
+func without(streams []string) string {
+	patterns := []string{`"*"`}
+	for _, s := range streams[:min(len(streams), mostUnknown)] {
+		patterns = append(patterns, `"!`+s+`"`)
+	}
+	text := "streams: [" + strings.Join(patterns, ", ") + "]"
+	if more := len(streams) - mostUnknown; more > 0 {
+		text += fmt.Sprintf(", and %d more in the same way", more)
+	}
+	return text
 }
 
 // shortened joins the first names of a list.
