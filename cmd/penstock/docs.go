@@ -93,6 +93,9 @@ func writeProject(ctx context.Context, a *app, d *open.Reader, folder string) er
 	if s, err := os.Stat(folder); err == nil && !s.IsDir() {
 		return failure.Usage("", "write %s: it is not a folder", folder)
 	}
+	if scheme := d.Config.Scheme; d.Kind.Files == nil && scheme != "duckdb" && !strings.HasPrefix(scheme, "postgres") {
+		return failure.Usage("select another destination with --to", "--format dbt writes projects for DuckDB, Postgres and Parquet, not for %s", scheme)
+	}
 	dict, err := knowledge.ReadDictionary(ctx, d)
 	if err != nil {
 		return err

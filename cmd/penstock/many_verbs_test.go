@@ -111,8 +111,12 @@ func testVerbsOfManySources(t *testing.T, to target) {
 	code, _, errs := w.penstock(t, "state", "import", alone, "--yes")
 	require.Equal(t, failure.ExitUsage, code)
 	require.Contains(t, errs, "names no source")
-	if scheme := strings.SplitN(to.url(), ":", 2)[0]; scheme != "sqlite" && scheme != "mysql" { // the project is written for other engines
+	if scheme := strings.SplitN(to.url(), ":", 2)[0]; scheme != "sqlite" && scheme != "mysql" {
 		w.dbtHolds(t)
+	} else {
+		code, _, errs := w.penstock(t, "docs", "--format", "dbt", "-o", t.TempDir())
+		require.Equal(t, failure.ExitUsage, code)
+		require.Contains(t, errs, "--format dbt writes projects for DuckDB, Postgres and Parquet")
 	}
 	for _, args := range [][]string{{"verify", "--source", "ws003"}, {"rejects", "retry", "--source", "ws003"}, {"rejects", "list", "--source", "ws003"}, {"docs", "--source", "ws003"}} {
 		code, out, errs := w.penstock(t, args...)

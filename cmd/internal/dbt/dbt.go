@@ -80,6 +80,9 @@ func newProject(d render.Dictionary, relations schemas.Relations) *project {
 	for _, g := range d.Groups {
 		for _, t := range g.Tables {
 			if t.Selected {
+				if t.Of.Module == own {
+					t.Of.Module = own + "_streams" // the source `penstock` has penstock's own tables
+				}
 				p.tables[t.Name] = t
 				p.shared = p.shared || t.Shared
 			}
@@ -163,6 +166,9 @@ func (p *project) module(module string) ([]File, error) {
 	var files []File
 	for _, t := range p.modules[module] {
 		src.Tables = append(src.Tables, p.sourceTables(t)...)
+		if t.Parent != "" && t.Mode == string(schemas.Append) {
+			continue // its rows do not show which version of the parent is the current one
+		}
 		name := modelName(t)
 		m.Models = append(m.Models, p.model(name, t))
 		at := path.Join(folder, name+".sql")

@@ -139,6 +139,40 @@ func TestWrite(t *testing.T) {
 	require.Equal(t, "name: mine", string(text))
 }
 
+// TestAppendChildren: a child table of mode append has no staging model, because the model would also have the items of
+// older versions of the parent.
+func TestAppendChildren(t *testing.T) {
+	t.Parallel()
+	d := dictionary("duckdb")
+	for g := range d.Groups {
+		for i := range d.Groups[g].Tables {
+			if t := &d.Groups[g].Tables[i]; strings.HasPrefix(t.Name, "sales_invoices") {
+				t.Mode = "append"
+			}
+		}
+	}
+	files := projectOf(t, d)
+	require.Contains(t, files, "models/staging/sales/stg_sales__invoices.sql")
+	require.NotContains(t, files, "models/staging/sales/stg_sales__invoices__items.sql")
+	require.NotContains(t, files["models/staging/sales/_sales__models.yml"], "stg_sales__invoices__items")
+	require.Contains(t, files["models/staging/sales/_sales__sources.yml"], "- name: sales_invoices__items")
+}
+
+// TestOwnModule: a stream penstock.x of the user does not hide penstock's own tables.
+func TestOwnModule(t *testing.T) {
+	t.Parallel()
+	d := dictionary("duckdb")
+	x := render.TableDoc{Name: "penstock_x", Mode: "merge", Stream: "penstock.x", Selected: true, Key: []string{"id"}, Columns: []render.ColumnDoc{{Name: "id", Type: "int64", Key: true}}}
+	x.Of.Module = "penstock"
+	d.Add("penstock", x)
+	made, err := Project(d)
+	require.NoError(t, err)
+	files := projectOf(t, d)
+	require.Len(t, files, len(made), "each file is written once")
+	require.Contains(t, files["models/staging/penstock/_penstock__sources.yml"], "_penstock_certificates")
+	require.Contains(t, files["models/staging/penstock_streams/stg_penstock_streams__penstock_x.sql"], "source('penstock_streams', 'penstock_x')")
+}
+
 func keys(m map[string]string) []string {
 	var out []string
 	for k := range m {

@@ -8,6 +8,9 @@
     {%- if about.mode == 'replace' or about.parent or not about.key -%}
         {{ exceptions.raise_compiler_error("penstock_changes: " ~ table ~ " loses rows without a trace; use materialized='table'") }}
     {%- endif -%}
+    {%- if about.shared and config.get('unique_key') and '_penstock_source' not in config.get('unique_key') -%}
+        {{ exceptions.raise_compiler_error("penstock_changes: several sources share " ~ table ~ "; add '_penstock_source' to unique_key") }}
+    {%- endif -%}
 {%- endif -%}
 select t.*
 from {{ relation }} t
