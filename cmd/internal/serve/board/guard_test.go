@@ -145,6 +145,7 @@ func TestGuessesFromManyAddresses(t *testing.T) {
 			r.Header.Set("Authorization", "Bearer guess")
 		}
 		r.RemoteAddr = fmt.Sprintf("203.0.113.%d:4711", i%100)
+		r.Host = s.Listener.Addr().String() // the names of cookies have the port
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, r)
 		require.Contains(t, []int{401, 429}, w.Code)
