@@ -57,10 +57,6 @@ func (t *transaction) create(ctx context.Context, p load.Plan) error {
 	return t.index(ctx, table)
 }
 
-func primaryKey(table schemas.Table) string {
-	return "PRIMARY KEY (" + idents(load.FullKey(table)) + ")"
-}
-
 // keyPatience is how long AddKey waits for readers of the table.
 const keyPatience = time.Second
 
@@ -72,7 +68,8 @@ func (t *transaction) AddKey(ctx context.Context, table schemas.Table) error {
 		return t.run(ctx, fmt.Sprintf("CREATE UNIQUE INDEX %s ON %s (%s); SET LOCAL lock_timeout = %s; ALTER TABLE %s ADD PRIMARY KEY USING INDEX %s; SET LOCAL lock_timeout = %s",
 			name, place, idents(load.FullKey(table)), millis(keyPatience), place, name, millis(t.b.o.LockTimeout)))
 	})
-	key, why := strings.Join(table.Key, ", "), ""
+	key := strings.Join(table.Key, ", ")
+	var why string
 	switch pgerror.Code(err) {
 	case codeUnique:
 		why = "several rows have the same (" + key + ")"
