@@ -78,15 +78,15 @@ func endpoints() []endpoint {
 			return d.whole(), err
 		}},
 		{get, "/api/v1/history", "What runs did over time: rows, changes, durations, freshness, rejects, requests and the use of the rate limit.", []param{byPipeline, exactSource, exactStream, inRange()}, Trend{}, func(b *Board, r *http.Request) (any, error) {
-			return b.trend(r)
+			return b.history.trend(r)
 		}},
 		{get, "/api/v1/history/series", "Sums over a range of time for each pipeline, source or stream, sorted by name.", with(byPipeline, bySource, partOfStream, inRange(), param{name: "by", kind: "string", description: "What the items are; by default, streams.", values: []string{byPipelines, bySources, byStreams}}), items[SeriesTotal]{}, func(b *Board, r *http.Request) (any, error) {
 			q := queryOf(r)
-			l, err := b.totals(r.Context(), kindOf(r), q, rangeOf(r))
+			l, err := b.history.totals(r.Context(), kindOf(r), q, rangeOf(r))
 			return itemsOf(r, q, l), err
 		}},
 		{get, "/api/v1/graph", "Graph of sources, streams, tables and views, for a page of the streams.", with(byPipeline, ofSource, partOfStream), Graph{}, func(b *Board, r *http.Request) (any, error) {
-			return b.graph(r)
+			return graphOf(b.Facts, r)
 		}},
 		{get, "/api/v1/rejects", "Records and values that could not be stored in the tables, and why.", with(byPipeline, ofSource, byStream, allRejects), items[Reject]{}, func(b *Board, r *http.Request) (any, error) {
 			return listed(r, b.Facts.Rejects)

@@ -48,6 +48,8 @@ type Board struct {
 	feed     *Feed
 	sessions *sessions
 	links    links
+	data     *dataPages
+	history  trends
 
 	followers atomic.Int64
 	closing   sync.Once
@@ -82,6 +84,7 @@ func New(c Config) (*Board, error) {
 	if b.openapi, err = describe(c.Version); err != nil {
 		return nil, err
 	}
+	b.data, b.history = newDataPages(b), trends{b.Facts, b.Clock}
 	b.routes()
 	b.guarded = b.ownPages(b.mux)
 	return b, nil
@@ -113,7 +116,7 @@ func (b *Board) routes() {
 	for _, v := range views() {
 		b.handle("GET "+v.path, b.seen(b.show(v)))
 	}
-	b.handle("POST "+sqlPath, b.sent(access.Query, http.HandlerFunc(b.runSQL)))
+	b.handle("POST "+sqlPath, b.sent(access.Query, http.HandlerFunc(b.data.runSQL)))
 	for _, e := range endpoints() {
 		b.handle(e.method+" "+e.path, b.seen(b.answer(e)))
 	}
@@ -133,7 +136,7 @@ func (b *Board) routes() {
 	b.handle("GET /signin", http.HandlerFunc(b.signInPage))
 	b.handle("POST /signin", http.HandlerFunc(b.signIn))
 	b.handle("POST /signout", http.HandlerFunc(b.signOut))
-	b.handle("/", b.seen(http.HandlerFunc(b.nowhere)))
+	b.handle("/", b.seen(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.fail(w, r, ErrUnknown) })))
 }
 
 func (b *Board) handle(pattern string, h http.Handler) {
@@ -143,7 +146,3 @@ func (b *Board) handle(pattern string, h http.Handler) {
 
 // Patterns returns the patterns of the board's mux.
 func (b *Board) Patterns() []string { return slices.Clone(b.patterns) }
-
-func (b *Board) nowhere(w http.ResponseWriter, r *http.Request) {
-	b.fail(w, r, ErrUnknown)
-}

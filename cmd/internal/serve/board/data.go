@@ -37,12 +37,26 @@ type dataView struct {
 	NoRows       string // why the visitor sees no rows
 }
 
-// dataOf returns the common part of a page about data. The destination is the one in the path, or else the first one.
-func (b *Board) dataOf(r *http.Request) (v dataView, err error) {
-	if b.Data == nil {
+// maxReads limits the pages that read data at the same time. Others wait. // Invariant 6
+const maxReads = 4
+
+// dataPages are the pages about data.
+type dataPages struct {
+	board *Board
+	data  *browse.Browser // nil: there are no such pages
+	reads chan struct{}   // has an element for each page that reads data
+}
+
+func newDataPages(b *Board) *dataPages {
+	return &dataPages{board: b, data: b.Data, reads: make(chan struct{}, maxReads)}
+}
+
+// The method common() returns the common part of a page about data. The destination is the one in the path, or else the first one.
+func (p *dataPages) common(r *http.Request) (v dataView, err error) {
+	if p.data == nil {
 		return v, ErrUnknown
 	}
-	if v.Destinations, err = b.Data.Destinations(); err != nil {
+	if v.Destinations, err = p.data.Destinations(); err != nil {
 		return v, err
 	}
 	if len(v.Destinations) == 0 {
@@ -52,22 +66,29 @@ func (b *Board) dataOf(r *http.Request) (v dataView, err error) {
 	if !slices.Contains(v.Destinations, v.Destination) {
 		return v, ErrUnknown
 	}
-	if err := b.Access.Rows(visitorOf(r)); err != nil {
+	if err := p.board.Access.Rows(visitorOf(r)); err != nil {
 		v.NoRows = err.Error()
 	}
 	return v, nil
 }
 
-// readData opens the destination of a page. The page shows an error as text, because the rest of the dashboard works.
-func (b *Board) readData(ctx context.Context, v *dataView, use func(context.Context, *open.Reader) error) {
+// read opens the destination of a page. The page shows an error as text, because the rest of the dashboard works.
+func (p *dataPages) read(ctx context.Context, v *dataView, use func(context.Context, *open.Reader) error) {
 	ctx, cancel := context.WithTimeout(ctx, dataTime)
 	defer cancel()
-	err := b.Data.Read(ctx, v.Destination, func(d *open.Reader) error { return use(ctx, d) })
+	select {
+	case p.reads <- struct{}{}:
+		defer func() { <-p.reads }()
+	case <-ctx.Done():
+		v.Fault, v.Hint = "other pages are reading data", "try again later"
+		return
+	}
+	err := p.data.Read(ctx, v.Destination, func(d *open.Reader) error { return use(ctx, d) })
 	if err == nil {
 		return
 	}
 	v.Absent = open.IsAbsent(err)
-	v.Fault, v.Hint = b.Data.Explain(ctx, err)
+	v.Fault, v.Hint = p.data.Explain(ctx, err)
 }
 
 type tablesView struct {
@@ -75,14 +96,14 @@ type tablesView struct {
 	browse.Listing
 }
 
-func (b *Board) dataPage(r *http.Request) (any, error) {
-	common, err := b.dataOf(r)
+func (p *dataPages) tables(r *http.Request) (any, error) {
+	common, err := p.common(r)
 	v := tablesView{dataView: common}
 	if err != nil || v.dataView.Destination == "" {
 		return v, err
 	}
-	b.readData(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) (err error) {
-		v.Listing, err = b.Data.Tables(ctx, d)
+	p.read(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) (err error) {
+		v.Listing, err = p.data.Tables(ctx, d)
 		return err
 	})
 	return v, nil
@@ -98,8 +119,8 @@ type tableView struct {
 
 func (v tableView) title() string { return v.Table.Proof.Table }
 
-func (b *Board) tablePage(r *http.Request) (any, error) {
-	common, err := b.dataOf(r)
+func (p *dataPages) table(r *http.Request) (any, error) {
+	common, err := p.common(r)
 	v := tableView{dataView: common, Operators: browse.Operators()}
 	if err != nil {
 		return nil, err
@@ -114,15 +135,15 @@ func (b *Board) tablePage(r *http.Request) (any, error) {
 	if len(v.Filters) < maxFilters {
 		v.Filters = append(slices.Clone(v.Filters), browse.Filter{})
 	}
-	b.readData(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) error {
-		t, err := b.Data.Table(ctx, d, in)
+	p.read(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) error {
+		t, err := p.data.Table(ctx, d, in)
 		if t.Proof.Table != "" {
 			v.Table = t
 		}
 		return err
 	})
 	if v.NoRows == "" {
-		b.audit(r, visitorOf(r), "read rows", in.Table+" in "+v.Destination+conditionOf(in.Filters), faultOf(v.Fault))
+		p.board.audit(r, visitorOf(r), "read rows", in.Table+" in "+v.Destination+conditionOf(in.Filters), faultOf(v.Fault))
 	}
 	return v, nil
 }

@@ -55,10 +55,10 @@ func (b *Board) follow(r *http.Request, s *stream, lastSeen uint64) (uint64, err
 		if err := s.notes(lastSeen, notes); err != nil {
 			return lastSeen, err
 		}
-		_, err := b.wait(r, gatherFor, nil)
+		_, err := wait(r, gatherFor, nil, b.closed)
 		return last, err
 	}
-	elapsed, err := b.wait(r, heartbeat, more)
+	elapsed, err := wait(r, heartbeat, more, b.closed)
 	if elapsed {
 		err = s.send(": here\n\n")
 	}
@@ -66,7 +66,7 @@ func (b *Board) follow(r *http.Request, s *stream, lastSeen uint64) (uint64, err
 }
 
 // wait returns when there are more updates, or when the time d has passed. In the second case, it returns true.
-func (b *Board) wait(r *http.Request, d time.Duration, more <-chan struct{}) (elapsed bool, err error) {
+func wait(r *http.Request, d time.Duration, more, closed <-chan struct{}) (elapsed bool, err error) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -76,7 +76,7 @@ func (b *Board) wait(r *http.Request, d time.Duration, more <-chan struct{}) (el
 		return true, nil
 	case <-r.Context().Done():
 		return false, r.Context().Err()
-	case <-b.closed:
+	case <-closed:
 		return false, io.EOF
 	}
 }

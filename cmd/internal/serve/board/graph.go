@@ -77,14 +77,14 @@ func (g *graphBuilder) edge(from, to string) {
 
 type pipelineStream struct{ pipeline, stream string }
 
-// graph returns the part of the graph that a URL selects.
-func (b *Board) graph(r *http.Request) (g Graph, err error) {
+// graphOf returns the part of the graph that a URL selects.
+func graphOf(f Facts, r *http.Request) (g Graph, err error) {
 	q := queryOf(r)
 	if !r.URL.Query().Has("limit") {
 		q.Limit = graphStreams
 	}
 	ctx := r.Context()
-	all, err := b.Facts.Streams(ctx, q.Source)
+	all, err := f.Streams(ctx, q.Source)
 	if err != nil {
 		return g, err
 	}
@@ -105,7 +105,7 @@ func (b *Board) graph(r *http.Request) (g Graph, err error) {
 	})
 	from := min(q.Offset, len(names))
 	x := graphBuilder{Graph: Graph{Nodes: []GraphNode{}, Edges: []GraphEdge{}, Streams: len(names)}, index: map[string]int{}, edges: map[GraphEdge]bool{}}
-	sources, err := b.sourcesIn(ctx, q.Source)
+	sources, err := sourcesIn(ctx, f, q.Source)
 	if err != nil {
 		return g, err
 	}
@@ -115,14 +115,14 @@ func (b *Board) graph(r *http.Request) (g Graph, err error) {
 		}
 	}
 	x.Next = beside(r, from+q.Limit, len(names))
-	views, err := b.Facts.Views(ctx)
+	views, err := f.Views(ctx)
 	x.addViews(views, of)
 	return x.Graph, err
 }
 
 // sourcesIn returns the sources of each pipeline, or only the given source.
-func (b *Board) sourcesIn(ctx context.Context, source string) (map[string][]string, error) {
-	all, err := b.Facts.Pipelines(ctx)
+func sourcesIn(ctx context.Context, f Facts, source string) (map[string][]string, error) {
+	all, err := f.Pipelines(ctx)
 	in := map[string][]string{}
 	for _, p := range all {
 		in[p.Name] = p.From
@@ -224,8 +224,8 @@ type graphRow struct {
 	Sources, Tables, Views []GraphNode
 }
 
-func (b *Board) graphPage(r *http.Request) (any, error) {
-	g, err := b.graph(r)
+func graphPage(f Facts, r *http.Request) (any, error) {
+	g, err := graphOf(f, r)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +237,7 @@ func (b *Board) graphPage(r *http.Request) (any, error) {
 	v.place()
 	v.rows()
 	v.Shown = len(v.Rows)
-	pipelines, err := b.Facts.Pipelines(r.Context())
+	pipelines, err := f.Pipelines(r.Context())
 	for _, p := range pipelines {
 		v.Pipelines = append(v.Pipelines, p.Name)
 	}

@@ -168,15 +168,21 @@ func (t *Trend) addSeries(points []state.Point, step time.Duration, now time.Tim
 
 var errSourceAndStream = errors.New("choose a source or a stream, not both: the history of a stream is the sum over all sources")
 
+// trends reads the history of runs.
+type trends struct {
+	facts Facts
+	clock func() time.Time
+}
+
 // trend returns the trend that a URL selects.
-func (b *Board) trend(r *http.Request) (t Trend, err error) {
+func (h trends) trend(r *http.Request) (t Trend, err error) {
 	q, of := queryOf(r), rangeOf(r)
 	if q.Source != "" && q.Stream != "" {
 		return t, errSourceAndStream
 	}
 	series := []state.Series{{Pipeline: q.Pipeline, Source: q.Source, Stream: q.Stream}}
 	if q.Pipeline == "" {
-		all, err := b.Facts.Pipelines(r.Context())
+		all, err := h.facts.Pipelines(r.Context())
 		if err != nil {
 			return t, err
 		}
@@ -185,15 +191,11 @@ func (b *Board) trend(r *http.Request) (t Trend, err error) {
 			series = append(series, state.Series{Pipeline: p.Name, Source: q.Source, Stream: q.Stream})
 		}
 	}
-	t, err = b.trendIn(r.Context(), series, of)
+	now := h.clock()
+	points, err := h.facts.Points(r.Context(), series, historySince(now))
+	t = of.trendOf(series, points, now)
 	t.Pipeline, t.Source, t.Stream = q.Pipeline, q.Source, q.Stream
 	return t, err
-}
-
-func (b *Board) trendIn(ctx context.Context, of []state.Series, in timeRange) (Trend, error) {
-	now := b.Clock()
-	points, err := b.Facts.Points(ctx, of, historySince(now))
-	return in.trendOf(of, points, now), err
 }
 
 // SeriesTotal is the sum of a series over a range of time.
@@ -213,8 +215,8 @@ const (
 )
 
 // seriesBy lists the series of a kind that match the query, sorted by name.
-func (b *Board) seriesBy(ctx context.Context, kind string, q Query) ([]state.Series, error) {
-	pipelines, err := b.Facts.Pipelines(ctx)
+func (h trends) seriesBy(ctx context.Context, kind string, q Query) ([]state.Series, error) {
+	pipelines, err := h.facts.Pipelines(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +235,7 @@ func (b *Board) seriesBy(ctx context.Context, kind string, q Query) ([]state.Ser
 		}
 	}
 	if kind == byStreams {
-		streams, err := b.Facts.Streams(ctx, "")
+		streams, err := h.facts.Streams(ctx, "")
 		if err != nil {
 			return nil, err
 		}
@@ -250,16 +252,16 @@ func (b *Board) seriesBy(ctx context.Context, kind string, q Query) ([]state.Ser
 }
 
 // totals returns a page of the series of a kind, with their sums.
-func (b *Board) totals(ctx context.Context, kind string, q Query, in timeRange) (l List[SeriesTotal], err error) {
-	all, err := b.seriesBy(ctx, kind, q)
+func (h trends) totals(ctx context.Context, kind string, q Query, in timeRange) (l List[SeriesTotal], err error) {
+	all, err := h.seriesBy(ctx, kind, q)
 	if err != nil {
 		return l, err
 	}
 	l.Total = len(all)
 	from := min(q.Offset, len(all))
 	all = all[from:min(from+q.Limit, len(all))]
-	now := b.Clock()
-	points, err := b.Facts.Points(ctx, all, historySince(now))
+	now := h.clock()
+	points, err := h.facts.Points(ctx, all, historySince(now))
 	if err != nil {
 		return l, err
 	}

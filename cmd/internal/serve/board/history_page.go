@@ -192,8 +192,8 @@ const (
 	pageTotals  = 50
 )
 
-func (b *Board) historyPage(r *http.Request) (any, error) {
-	t, err := b.trend(r)
+func (h trends) page(r *http.Request) (any, error) {
+	t, err := h.trend(r)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (b *Board) historyPage(r *http.Request) (any, error) {
 	for _, m := range measures() {
 		v.Charts = append(v.Charts, m.chart(t))
 	}
-	pipelines, err := b.Facts.Pipelines(r.Context())
+	pipelines, err := h.facts.Pipelines(r.Context())
 	if err != nil {
 		return nil, err
 	}
@@ -216,7 +216,7 @@ func (b *Board) historyPage(r *http.Request) (any, error) {
 		kinds = kinds[1:]
 	}
 	for _, kind := range kinds {
-		l, err := b.totals(r.Context(), kind, Query{Pipeline: t.Pipeline, Limit: shownTotals}, rangeOf(r))
+		l, err := h.totals(r.Context(), kind, Query{Pipeline: t.Pipeline, Limit: shownTotals}, rangeOf(r))
 		if err != nil {
 			return nil, err
 		}
@@ -237,11 +237,11 @@ func kindOf(r *http.Request) string {
 	return kind
 }
 
-func (b *Board) totalsPage(r *http.Request) (any, error) {
+func (h trends) totalsPage(r *http.Request) (any, error) {
 	q, kind := queryOf(r), kindOf(r)
 	if !r.URL.Query().Has("limit") {
 		q.Limit = pageTotals
 	}
-	l, err := b.totals(r.Context(), kind, q, rangeOf(r))
+	l, err := h.totals(r.Context(), kind, q, rangeOf(r))
 	return totalsView{listView: viewOf(r, q, l), Kind: kind, Title: kindTitle(kind), Range: rangeOf(r).Name, Ranges: rangeLinks(r)}, err
 }

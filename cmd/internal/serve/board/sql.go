@@ -34,8 +34,8 @@ type sqlView struct {
 
 func (v sqlView) title() string { return "SQL" }
 
-func (b *Board) sqlPage(r *http.Request) (any, error) {
-	v, err := b.editor(r)
+func (p *dataPages) sql(r *http.Request) (any, error) {
+	v, err := p.editor(r)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (b *Board) sqlPage(r *http.Request) (any, error) {
 			v.SQL = s.SQL
 		}
 	}
-	b.readData(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) (err error) {
+	p.read(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) (err error) {
 		v.Schema, err = schemaOf(ctx, d)
 		return err
 	})
@@ -53,12 +53,12 @@ func (b *Board) sqlPage(r *http.Request) (any, error) {
 }
 
 // editor returns the page of the editor without a result and without names for completion.
-func (b *Board) editor(r *http.Request) (v sqlView, err error) {
+func (p *dataPages) editor(r *http.Request) (v sqlView, err error) {
 	v.Limit = browse.DefaultRows
-	if v.dataView, err = b.dataOf(r); err != nil {
+	if v.dataView, err = p.common(r); err != nil {
 		return v, err
 	}
-	if v.Saved, err = b.Data.SavedQueries(); err != nil {
+	if v.Saved, err = p.data.SavedQueries(); err != nil {
 		return v, err
 	}
 	return v, nil
@@ -87,33 +87,33 @@ func schemaOf(ctx context.Context, d *open.Reader) (string, error) {
 // runSQL runs the statement of the form, and shows or exports its result. The method is POST, so that no link can run a
 // statement, and no address has one. The destination is opened once for the statement and the names for completion, so
 // that one time limit applies to both. Without these names, the page still shows the result.
-func (b *Board) runSQL(w http.ResponseWriter, r *http.Request) {
-	v, err := b.editor(r)
+func (p *dataPages) runSQL(w http.ResponseWriter, r *http.Request) {
+	v, err := p.editor(r)
 	if err != nil {
-		b.fail(w, r, err)
+		p.board.fail(w, r, err)
 		return
 	}
 	v.SQL = strings.TrimSpace(r.PostFormValue("sql"))
 	v.Limit = limitOf(r.PostFormValue("limit"))
 	who := visitorOf(r)
-	if err := b.Access.Rows(who); err != nil {
-		b.audit(r, who, "query", v.Destination, err)
-		b.problem(w, r, http.StatusForbidden, err.Error())
+	if err := p.board.Access.Rows(who); err != nil {
+		p.board.audit(r, who, "query", v.Destination, err)
+		p.board.problem(w, r, http.StatusForbidden, err.Error())
 		return
 	}
 	format := r.PostFormValue("format")
 	form, export := browse.Formats()[format]
 	var file []byte
-	b.readData(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) (err error) {
+	p.read(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) (err error) {
 		if export {
-			file, err = b.Data.Export(ctx, d, v.SQL, form)
+			file, err = p.data.Export(ctx, d, v.SQL, form)
 			return err
 		}
-		v.Result, err = b.Data.Query(ctx, d, v.SQL, browse.Limits{Rows: v.Limit, Bytes: resultBytes})
+		v.Result, err = p.data.Query(ctx, d, v.SQL, browse.Limits{Rows: v.Limit, Bytes: resultBytes})
 		v.Schema, _ = schemaOf(ctx, d)
 		return err
 	})
-	b.audit(r, who, "query", v.Destination+": "+v.SQL, faultOf(v.Fault))
+	p.board.audit(r, who, "query", v.Destination+": "+v.SQL, faultOf(v.Fault))
 	if export && v.Fault == "" {
 		w.Header().Set("Content-Type", map[string]string{"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}[format])
 		w.Header().Set("Content-Disposition", `attachment; filename="query.`+format+`"`)
@@ -123,8 +123,8 @@ func (b *Board) runSQL(w http.ResponseWriter, r *http.Request) {
 	if v.Done = v.Fault == ""; v.Done {
 		v.Chart = chartOf(v.Result)
 	}
-	b.render(w, http.StatusOK, "sql", page{Title: v.title(), Nav: "/data", Data: v, Open: true, Signed: !b.Access.Open(), Here: local(r.URL.RequestURI()),
-		Mark: b.sessions.mark(w, r), Version: b.Version})
+	p.board.render(w, http.StatusOK, "sql", page{Title: v.title(), Nav: "/data", Data: v, Open: true, Signed: !p.board.Access.Open(), Here: local(r.URL.RequestURI()),
+		Mark: p.board.sessions.mark(w, r), Version: p.board.Version})
 }
 
 // limitOf returns the number of rows that a form asks for.
