@@ -175,24 +175,6 @@ func (m *merge) insertUncompared(t *target) (bool, error) {
 	return done, nil
 }
 
-// addKeys adds the primary keys that the given child tables lack. They have none while all rows of a first load are
-// inserted uncompared, which makes the load faster. If a reader blocks a table, its key is added in a later transaction.
-func (m *merge) addKeys(children []*target) error {
-	for _, c := range children {
-		if !c.lacksKey || !LateKey(c.Table) { // the mode may have changed since the catalog was read
-			continue
-		}
-		if err := m.sql.step("key"); err != nil {
-			return err
-		}
-		if err := m.sql.Session.(Keyed).AddKey(m.sql.ctx, c.Table); err != nil {
-			return fmt.Errorf("add the primary key of %s: %w", c.Name, err)
-		}
-		c.lacksKey = false
-	}
-	return nil
-}
-
 // compareAndWrite compares staged rows with the table, and writes what is new or changed. The argument `compared` has
 // all staged rows, or only the keys and hashes of some staged rows. In the second case, the other staged rows are known
 // to be unchanged.

@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -192,4 +193,33 @@ func (d *Store) readTable(ctx context.Context, r Reader, name string) (schemas.T
 		}
 	}
 	return schemas.Table{}, false, errors.New("it was not made by penstock")
+}
+
+// writePosition replaces the stored position by the new position, if it has not changed since the transaction began.
+func (x *tx) writePosition(ctx context.Context, to position) error {
+	if err := x.ownTables(ctx); err != nil {
+		return err
+	}
+	if err := x.c.recordOwner(x.sql, x.owner, x.key); err != nil {
+		return err
+	}
+	table := x.in.Place(load.State.Name)
+	n, err := x.sql.Affect(ctx, fmt.Sprintf(`UPDATE %s SET "cursor" = %s, sequence = %d, updated_at = %s WHERE %s AND "cursor" = %s AND sequence = %d`,
+		table, x.in.Literal(string(to.cursor)), to.sequence, x.in.Timestamp(x.in.when), whereKey(x.in, x.key), x.in.Literal(string(x.from)), x.at.sequence))
+	switch {
+	case err != nil:
+		return fmt.Errorf("move cursor: %w", err)
+	case n == 1:
+		return nil
+	case x.at.sequence > 0:
+		return state.ErrMoved
+	}
+	names := load.Names(x.in.ownTable(load.State).Columns)
+	values := []string{
+		x.in.Literal(x.key.Pipeline), x.in.Literal(x.key.Stream), x.in.Literal(string(to.cursor)), fmt.Sprint(to.sequence), x.in.Timestamp(x.in.when),
+	}
+	if x.key.Source != "" {
+		values = append([]string{x.in.Literal(x.key.Source)}, values...)
+	}
+	return x.sql.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, Idents(names), strings.Join(values, ", ")))
 }

@@ -50,13 +50,6 @@ func OneRowPerKey(t schemas.Table) bool {
 	return len(t.Key) > 0 && t.Mode != schemas.Append && t.Mode != schemas.History
 }
 
-// LateKey reports whether a new table gets its primary key only after rows were inserted. This is the case for a child
-// table: no insertion relies on its key, because the key of the root table finds rows that arrive twice. If many sources
-// share a table, one source could not add the key while another source writes.
-func LateKey(t schemas.Table) bool {
-	return OneRowPerKey(t) && load.Child(t.Columns) && !t.Columns.HasField(schemas.ColSource)
-}
-
 // The method has() reports whether the table has the given bookkeeping column.
 func (t *target) has(column string) bool { return t.Columns.HasField(column) }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -339,35 +338,6 @@ func (x *tx) settle(ctx context.Context, failed error, to position) error {
 func (x *tx) finish() {
 	x.over = true
 	x.end()
-}
-
-// writePosition replaces the stored position by the new position, if it has not changed since the transaction began.
-func (x *tx) writePosition(ctx context.Context, to position) error {
-	if err := x.ownTables(ctx); err != nil {
-		return err
-	}
-	if err := x.c.recordOwner(x.sql, x.owner, x.key); err != nil {
-		return err
-	}
-	table := x.in.Place(load.State.Name)
-	n, err := x.sql.Affect(ctx, fmt.Sprintf(`UPDATE %s SET "cursor" = %s, sequence = %d, updated_at = %s WHERE %s AND "cursor" = %s AND sequence = %d`,
-		table, x.in.Literal(string(to.cursor)), to.sequence, x.in.Timestamp(x.in.when), whereKey(x.in, x.key), x.in.Literal(string(x.from)), x.at.sequence))
-	switch {
-	case err != nil:
-		return fmt.Errorf("move cursor: %w", err)
-	case n == 1:
-		return nil
-	case x.at.sequence > 0:
-		return state.ErrMoved
-	}
-	names := load.Names(x.in.ownTable(load.State).Columns)
-	values := []string{
-		x.in.Literal(x.key.Pipeline), x.in.Literal(x.key.Stream), x.in.Literal(string(to.cursor)), fmt.Sprint(to.sequence), x.in.Timestamp(x.in.when),
-	}
-	if x.key.Source != "" {
-		values = append([]string{x.in.Literal(x.key.Source)}, values...)
-	}
-	return x.sql.Exec(ctx, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, Idents(names), strings.Join(values, ", ")))
 }
 
 // ownTables creates the tables of cursors and of changes if they do not exist. A pooled backend creates them itself.

@@ -44,12 +44,13 @@ type rowQuerier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-func (s *Store) queryClock(ctx context.Context, q rowQuerier, sql string, args ...any) error {
+// query runs a statement that returns the time of the database's clock, and records this time.
+func (c *clock) query(ctx context.Context, q rowQuerier, sql string, args ...any) error {
 	sent := time.Now()
 	var remote time.Time
 	if err := q.QueryRow(ctx, sql, args...).Scan(&remote); err != nil {
 		return err
 	}
-	s.clock.record(remote, sent)
+	c.record(remote, sent)
 	return nil
 }

@@ -23,7 +23,7 @@ const defaultQuota = 1 << 30
 
 // OpenInbox implements [state.Store].
 func (s *Store) OpenInbox(ctx context.Context, o state.InboxOptions) (state.Inbox, error) {
-	b, err := s.openInbox(ctx, o)
+	b, err := newInbox(ctx, s, o)
 	if err != nil {
 		return nil, err
 	}
@@ -35,7 +35,7 @@ func (s *Store) OpenInbox(ctx context.Context, o state.InboxOptions) (state.Inbo
 // while the other one is synced.
 const writers = 2
 
-func (s *Store) openInbox(ctx context.Context, o state.InboxOptions) (*inbox, error) {
+func newInbox(ctx context.Context, s *Store, o state.InboxOptions) (*inbox, error) {
 	if err := s.read(ctx, ping(ctx)); err != nil {
 		return nil, fmt.Errorf("open inbox: %w", err)
 	}
@@ -48,7 +48,7 @@ func (s *Store) openInbox(ctx context.Context, o state.InboxOptions) (*inbox, er
 
 // ReadInbox implements [state.Store]. The first migration creates the inbox, so it always exists.
 func (s *Store) ReadInbox(ctx context.Context) (state.Inbox, error) {
-	b, err := s.openInbox(ctx, state.InboxOptions{})
+	b, err := newInbox(ctx, s, state.InboxOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -60,7 +60,7 @@ func (j *journal) sendBeats(ctx context.Context) {
 
 func (j *journal) beat(ctx context.Context) error {
 	return j.s.change(ctx, func(tx pgx.Tx) error {
-		err := j.s.queryClock(ctx, tx, `INSERT INTO processes VALUES ($1, clock_timestamp() + $2)
+		err := j.s.clock.query(ctx, tx, `INSERT INTO processes VALUES ($1, clock_timestamp() + $2)
 			ON CONFLICT (process) DO UPDATE SET until = excluded.until RETURNING clock_timestamp()`, j.process, processLife)
 		if err == nil {
 			_, err = tx.Exec(ctx, "DELETE FROM processes WHERE until < clock_timestamp() - interval '1 day'")

@@ -147,7 +147,7 @@ func (s *Store) Health(ctx context.Context) (h Health, err error) {
 			return err
 		}
 		// Read the clock again, because connecting may have made the first reading inaccurate.
-		err = s.queryClock(ctx, q, "SELECT clock_timestamp()")
+		err = s.clock.query(ctx, q, "SELECT clock_timestamp()")
 		h.Ahead = time.Until(s.Now())
 		return err
 	})

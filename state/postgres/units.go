@@ -197,7 +197,7 @@ const mostRevived = 1000
 // revive makes running units wait again if their claims have expired. If this has happened to a unit too often, the
 // unit fails instead. If several processes call revive at the same time, each unit is revived only once.
 func (s *Store) revive(ctx context.Context, tx pgx.Tx) error {
-	if err := s.queryClock(ctx, tx, "SELECT clock_timestamp()"); err != nil {
+	if err := s.clock.query(ctx, tx, "SELECT clock_timestamp()"); err != nil {
 		return err
 	}
 	_, err := tx.Exec(ctx, `UPDATE units SET broken = broken + 1, not_before = '-infinity',

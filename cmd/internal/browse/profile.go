@@ -2,7 +2,6 @@ package browse
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -36,7 +35,7 @@ func profileOf(c Column, rows [][]any, at int) (p Profile) {
 			p.Nulls++
 			continue
 		}
-		counts[shownValue(row[at])]++
+		counts[Text(row[at])]++
 	}
 	p.Distinct = len(counts)
 	k := kind(c.Type)
@@ -62,14 +61,6 @@ func profileOf(c Column, rows [][]any, at int) (p Profile) {
 		p.Bars = append(p.Bars, Bar{v, counts[v]})
 	}
 	return p
-}
-
-// shownValue returns a value of a result as text.
-func shownValue(v any) string {
-	if s, ok := v.(string); ok {
-		return s
-	}
-	return fmt.Sprint(v)
 }
 
 // measure returns a value as a number, for the order of values and for ranges.

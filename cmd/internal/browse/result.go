@@ -35,6 +35,17 @@ type Column struct {
 	Type string `json:"type"`
 }
 
+// Numeric reports whether the column has numbers.
+func (c Column) Numeric() bool { return kind(c.Type) == kindNumber }
+
+// Text returns a value of a result as text. The text of null is empty.
+func Text(v any) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
 // Result is the result of a query.
 type Result struct {
 	Columns  []Column `json:"columns"`

@@ -69,7 +69,7 @@ const (
 func kind(name string) string {
 	name, _, _ = strings.Cut(name, "(")
 	switch name {
-	case "int64", "float64", "decimal":
+	case "int64", "int32", "int16", "int8", "float64", "float32", "decimal":
 		return kindNumber
 	case "date", "timestamp":
 		return kindTime

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/browse"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 )
 
@@ -110,7 +111,7 @@ func functions(now func() time.Time) template.FuncMap {
 		"dataURL":     dataPath,
 		"tableURL":    tablePath,
 		"sqlURL":      sqlPathOf,
-		"value":       valueText,
+		"value":       browse.Text,
 		"selectOf":    selectOf,
 		"histogram":   histogram,
 		"proofTone":   func(v string) Tone { return verdictTone(pipeline.Verdict(v)) },

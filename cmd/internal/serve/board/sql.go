@@ -136,19 +136,6 @@ func limitOf(text string) int {
 	return n
 }
 
-// valueText returns a value of a result as text.
-func valueText(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	case float64:
-		return strconv.FormatFloat(v, 'g', -1, 64)
-	}
-	return fmt.Sprint(v)
-}
-
 // charted limits the rows of a chart.
 const charted = 100
 
@@ -158,9 +145,9 @@ func chartOf(r browse.Result) *chart {
 	if len(r.Rows) < 2 || len(r.Rows) > charted {
 		return nil
 	}
-	at := slices.IndexFunc(r.Columns, func(c browse.Column) bool { return numeric(c.Type) })
+	at := slices.IndexFunc(r.Columns, browse.Column.Numeric)
 	if at == 0 {
-		at = 1 + slices.IndexFunc(r.Columns[1:], func(c browse.Column) bool { return numeric(c.Type) })
+		at = 1 + slices.IndexFunc(r.Columns[1:], browse.Column.Numeric)
 	}
 	if at <= 0 {
 		return nil
@@ -171,7 +158,7 @@ func chartOf(r browse.Result) *chart {
 	}
 	by := r.Columns[0]
 	c := &chart{Width: chartWidth, Height: chartHeight, Title: r.Columns[at].Name + " by " + by.Name, Top: strconv.FormatFloat(most, 'g', 6, 64)}
-	c.Desc = fmt.Sprintf("%s by %s, from %s to %s; at most %s", r.Columns[at].Name, by.Name, brief(valueText(r.Rows[0][0]), 40), brief(valueText(r.Rows[len(r.Rows)-1][0]), 40), c.Top)
+	c.Desc = fmt.Sprintf("%s by %s, from %s to %s; at most %s", r.Columns[at].Name, by.Name, brief(browse.Text(r.Rows[0][0]), 40), brief(browse.Text(r.Rows[len(r.Rows)-1][0]), 40), c.Top)
 	var d strings.Builder
 	step := chartWidth / float64(len(values))
 	line := by.Type == "timestamp" || by.Type == "date"
@@ -199,7 +186,7 @@ func chartOf(r browse.Result) *chart {
 // show a number, the largest is 0: they have no scale below zero.
 func valuesOf(rows [][]any, at int) (values []float64, most float64) {
 	for _, row := range rows {
-		f, err := strconv.ParseFloat(valueText(row[at]), 64)
+		f, err := strconv.ParseFloat(browse.Text(row[at]), 64)
 		switch {
 		case row[at] == nil:
 			f = math.NaN()
@@ -211,9 +198,4 @@ func valuesOf(rows [][]any, at int) (values []float64, most float64) {
 		values = append(values, f)
 	}
 	return values, most
-}
-
-func numeric(name string) bool {
-	name, _, _ = strings.Cut(name, "(")
-	return name == "int64" || name == "float64" || name == "decimal" || strings.HasPrefix(name, "int") || strings.HasPrefix(name, "float")
 }

@@ -111,7 +111,7 @@ func (f *Facts) Refresh(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() { f.follow(ctx, h) })
 	all.Go(func() { f.lookAgain(ctx) })
-	all.Go(func() { f.sampleRates(ctx, h) })
+	all.Go(func() { f.rates.follow(ctx, h, f.Clock, f.feed) })
 	all.Wait()
 }
 

@@ -24,12 +24,13 @@ type budget struct {
 	counted uint64 // value of Refused at the last point
 }
 
-func (f *Facts) sampleRates(ctx context.Context, h *serve.Hub) {
+// follow samples the rates at regular intervals until ctx ends.
+func (r *rates) follow(ctx context.Context, h *serve.Hub, clock func() time.Time, feed *board.Feed) {
 	t := time.NewTicker(sampleEvery)
 	defer t.Stop()
 	for {
-		f.rates.sample(h.Statuses(), f.Clock().UTC())
-		f.feed.Publish(board.Update{Page: "rate"})
+		r.sample(h.Statuses(), clock().UTC())
+		feed.Publish(board.Update{Page: "rate"})
 		select {
 		case <-t.C:
 		case <-ctx.Done():

@@ -105,7 +105,7 @@ func (f *Facts) Webhooks(ctx context.Context) ([]board.Webhook, error) {
 		}
 		if i := slices.IndexFunc(standings, func(s state.SourceBacklog) bool { return s.Source == r.Source }); i >= 0 {
 			w.Bytes, w.DeadSum = standings[i].Bytes, standings[i].DeadLetters
-			if err := f.letters(ctx, &w, standings[i]); err != nil {
+			if err := addEvents(ctx, f.Inbox, &w, standings[i]); err != nil {
 				return nil, err
 			}
 		}
@@ -149,12 +149,13 @@ func (f *Facts) coverage(ctx context.Context, source string) (all []board.Covera
 	return all
 }
 
-func (f *Facts) letters(ctx context.Context, w *board.Webhook, s state.SourceBacklog) error {
-	events, err := f.Inbox.Events(ctx, w.Source, max(s.Trimmed, s.Head-shownEvents), shownEvents)
+// addEvents adds the last events and the last dead letters of a source.
+func addEvents(ctx context.Context, in state.Inbox, w *board.Webhook, s state.SourceBacklog) error {
+	events, err := in.Events(ctx, w.Source, max(s.Trimmed, s.Head-shownEvents), shownEvents)
 	if err != nil {
 		return err
 	}
-	dead, err := f.Inbox.DeadLetters(ctx, w.Source, 0, shownEvents)
+	dead, err := in.DeadLetters(ctx, w.Source, 0, shownEvents)
 	if err != nil {
 		return err
 	}
