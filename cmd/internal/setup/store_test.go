@@ -13,7 +13,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/open"
 )
 
-// TestStoreTyped: a secret that .env sets to another value is not stored, and the user is asked to change it. A secret
+// TestStoreTyped: a secret that .env sets to another value is not stored, and the user is requested to change it. A secret
 // that the configuration does not use is not stored.
 func TestStoreTyped(t *testing.T) {
 	t.Parallel()
