@@ -66,6 +66,9 @@ func parsePages(now func() time.Time) (map[string]*template.Template, error) {
 	return pages, nil
 }
 
+// fewNames is how many sources of a pipeline a page names. A pipeline may have 10,000.
+const fewNames = 12
+
 func functions(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
 		"age":     func(t time.Time) string { return ageOf(t, now()) },
@@ -84,6 +87,8 @@ func functions(now func() time.Time) template.FuncMap {
 		"wide":    func(f float64) string { return strconv.Itoa(int(1000 * max(0, min(1, f)))) },
 		"brief":   brief,
 		"join":    strings.Join,
+		"few":     func(names []string) []string { return names[:min(len(names), fewNames)] },
+		"rest":    func(names []string) int { return max(0, len(names)-fewNames) },
 		"tone":    ToneOf,
 		"word":    statusWord,
 		"hint":    statusHint,

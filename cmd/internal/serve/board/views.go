@@ -83,6 +83,9 @@ func (b *Board) nowPage(r *http.Request) (any, error) {
 	return nowView{s, last.Items}, err
 }
 
+// streamRows is how many streams a page shows, the most severe first. A browser paints 50 rows in 100 ms.
+const streamRows = 50
+
 type pipelineView struct {
 	Pipeline
 	Streams []Stream
@@ -102,7 +105,7 @@ func (b *Board) pipelinePage(r *http.Request) (any, error) {
 		return nil, err
 	}
 	kept := wanted(streams.Items, Query{Pipeline: p.Name})
-	v := pipelineView{Pipeline: p, Streams: kept[:min(len(kept), maxLimit)], More: len(kept) - maxLimit}
+	v := pipelineView{Pipeline: p, Streams: kept[:min(len(kept), streamRows)], More: len(kept) - streamRows}
 	last, err := b.Facts.Runs(r.Context(), Query{Pipeline: p.Name, Limit: 10})
 	v.Runs = last.Items
 	return v, err
@@ -148,7 +151,7 @@ func (b *Board) streamPage(r *http.Request) (any, error) {
 	}
 	v.Table = v.In[0].Table
 	if v.Total > maxCards {
-		v.In, v.Each = nil, v.In[:min(v.Total, maxLimit)]
+		v.In, v.Each = nil, v.In[:min(v.Total, streamRows)]
 	}
 	if v.Rejects, err = b.Facts.Rejects(r.Context(), Query{Pipeline: v.Pipeline, Source: v.Source, Stream: v.Name, Limit: 10}); err != nil {
 		return nil, err
@@ -228,7 +231,7 @@ func (b *Board) streamsPage(r *http.Request) (any, error) {
 	slices.Sort(v.Names)
 	v.Names = slices.Compact(v.Names)
 	if !r.URL.Query().Has("limit") {
-		q.Limit = maxLimit
+		q.Limit = streamRows
 	}
 	kept := wanted(all.Items, q)
 	from := min(q.Offset, len(kept))

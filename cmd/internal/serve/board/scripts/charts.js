@@ -12,4 +12,5 @@ const draw = (place) => {
   return new uPlot({width: place.clientWidth, height: 160, series: [{}, ...lines], axes: [axis, axis]}, [times, ...series.map((s) => s.values)], place);
 };
 
-for (const place of document.querySelectorAll("[data-chart]")) draw(place);
+// The browser paints the server's drawings first.
+requestAnimationFrame(() => setTimeout(() => document.querySelectorAll("[data-chart]").forEach(draw)));
