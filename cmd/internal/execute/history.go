@@ -3,6 +3,7 @@ package execute
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
@@ -62,10 +63,18 @@ func runWork(at time.Time, r pipeline.Report, has reach) []state.Work {
 		w.Requests = max(w.Requests, int64(s.Requests)) // a request for several destinations counts once
 		addCounts(&w.WorkCounts, s.Counts)
 		if s.Status != pipeline.StatusComplete {
-			w.Incomplete, w.Complete = 1, time.Time{}
+			w.Incomplete = 1
+		}
+		if w.Incomplete > 0 || byRange(s) {
+			w.Complete = time.Time{}
 		}
 	}
 	return all
+}
+
+// byRange reports whether a backfill has read the records of a range. The stream is then as complete as it was before.
+func byRange(s pipeline.StreamReport) bool {
+	return s.Backfill != "" && s.Backfill != pipeline.Backfill{}.Name()
 }
 
 // attemptWork returns what an attempt at units adds to the history. Dispatch adds the rest when the run has ended: a
@@ -84,7 +93,7 @@ func workOf(at time.Time, of state.Series, r pipeline.Report, whole bool) state.
 	switch {
 	case r.Status != pipeline.StatusComplete:
 		w.Incomplete = 1
-	case whole:
+	case whole && !slices.ContainsFunc(r.Streams, byRange):
 		w.Complete = at
 	}
 	return w

@@ -94,6 +94,18 @@ func TestOutcomesReach(t *testing.T) {
 	}
 }
 
+// A backfill of a range makes no stream complete, and a backfill of all records does.
+func TestBackfillWork(t *testing.T) {
+	t.Parallel()
+	may := pipeline.Backfill{From: time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC), Until: time.Date(2026, 6, 1, 0, 0, 0, 0, time.UTC)}
+	for name, want := range map[string]bool{may.Name(): false, pipeline.Backfill{}.Name(): true} {
+		r := pipeline.Report{Run: "r", Pipeline: "p", Status: pipeline.StatusComplete, Streams: []pipeline.StreamReport{{Stream: "crm.leads", Backfill: name, Status: pipeline.StatusComplete}}}
+		for series, complete := range completeIn(t, runWork(time.Now(), r, reach{streams: true, sources: true})) {
+			require.Equal(t, want, complete, "%s %v", name, series)
+		}
+	}
+}
+
 // A stopped run does not wait long for a history that another process has locked.
 func TestHistoryOfStoppedRun(t *testing.T) {
 	t.Parallel()
