@@ -242,7 +242,8 @@ func (f *told) add(i int, at time.Time, say func(string) string) {
 	f.now.Running = append(f.now.Running, board.Running{Run: run, Pipeline: name, Trigger: say("schedule"), Started: began, Streams: 12, Ended: 4, Pages: 80, Requests: 84, Records: 7000,
 		Reading: []board.Reading{{Stream: stream, Since: began, Records: 400, Total: 1210}, {Stream: stream, Since: began, Records: 90}}})
 	event := board.Event{Ordinal: int64(i + 1), ID: say("evt_1"), Type: say("contact.updated"), Received: at, State: say("dead"), Why: say("after 3 tries: 500"), Body: say(`{"id":1}`)}
-	f.webhooks = append(f.webhooks, board.Webhook{Source: say("main"), Path: say("/webhooks/main"), Scheme: say("stripe"), Last: at, Received: 9000, Refused: []board.Count{{Name: say("signature"), N: 2}},
+	hooked := fmt.Sprintf("main_%d", i)
+	f.webhooks = append(f.webhooks, board.Webhook{Source: say(hooked), Path: say("/webhooks/" + hooked), Scheme: say("stripe"), Last: at, Received: 9000, Refused: []board.Count{{Name: say("signature"), N: 2}},
 		PerMin: []int64{0, 4, 9, 2, 0, 1, 7, 30, 12, 11}, Waiting: 12, Lag: 3.5, Bytes: 4 << 20, Quota: 1 << 30, DeadSum: 1,
 		Coverage: []board.Coverage{{Stream: stream, Announced: 97, Missed: 3}}, Dead: []board.Event{event}, Recent: []board.Event{event}})
 }
