@@ -179,7 +179,7 @@ assets: ## bundle the scripts of the dashboard with their libraries (needs Node.
 	cd cmd/internal/serve/board/scripts && npm ci --ignore-scripts --no-audit --no-fund && node build.js
 
 .PHONY: release
-release: ## make the files of a release in dist: archive, packages, wheel, SBOM, provenance, checksums; use a clean clone
+release: ## make the files of a release in dist: archive, packages, wheel, Homebrew formula, SBOM, provenance, checksums; use a clean clone
 	rm -rf dist
 	$(MAKE) build BIN=dist/penstock LINK='$(LINK) $(NOID)'
 	@sh .ci/packages dist/penstock dist

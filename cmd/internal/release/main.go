@@ -1,6 +1,7 @@
 // Command release writes the files of a release for a built binary: an archive, a Python wheel, a CycloneDX SBOM, an
-// in-toto statement with SLSA provenance, and a list of their SHA-256 sums. The last two also cover the Debian and RPM
-// packages in the folder. The same binary always results in the same files. `make release` runs it. With -wheel it writes only the wheel, also for a binary without a commit, and prints its
+// in-toto statement with SLSA provenance, a list of their SHA-256 sums, and a formula of Homebrew. The statement and the
+// list also cover the Debian and RPM packages in the folder. With -formula it writes only the formula, for archives that
+// several machines have built. The same binary always results in the same files. `make release` runs it. With -wheel it writes only the wheel, also for a binary without a commit, and prints its
 // path. `make wheel` does that.
 package main
 
@@ -25,11 +26,15 @@ func main() {
 	flag.StringVar(&o.python, "python", "python", "`folder` of the Python project")
 	flag.StringVar(&o.builder, "builder", localBuilder, "`URI` of the builder, for the provenance")
 	wheel := flag.Bool("wheel", false, "write only the wheel")
+	brew := flag.String("formula", "", "write only the formula of Homebrew, for the archives of a `version` in the folder -out")
 	flag.Parse()
 	o.license, o.documents = "LICENSE", flag.Args()
 	do := release
-	if *wheel {
+	switch {
+	case *wheel:
 		do = onlyWheel
+	case *brew != "":
+		do = func(o options) error { return formula(o.out, *brew) }
 	}
 	if err := do(o); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -129,7 +134,7 @@ func release(o options) error {
 	if err := writeJSON(name+".intoto.json", b.provenance(o.builder, subjects)); err != nil {
 		return err
 	}
-	return writeSums(name+".sha256", append(files, name+".intoto.json")...)
+	return errors.Join(writeSums(name+".sha256", append(files, name+".intoto.json")...), formula(o.out, b.version))
 }
 
 // packages returns the Debian and RPM packages that are in the folder.

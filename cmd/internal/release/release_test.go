@@ -166,12 +166,14 @@ func TestRelease(t *testing.T) {
 		require.NoError(t, err, string(text))
 		require.Equal(t, 4, strings.Count(string(text), ": OK"))
 
+		sum, err := sumOf(strings.TrimSuffix(sums[0], ".sha256") + ".tar.gz")
+		require.NoError(t, err)
+		require.Contains(t, made[i]["penstock.rb"], filepath.Base(strings.TrimSuffix(sums[0], ".sha256"))+".tar.gz\"\n      sha256 \""+sum+"\"")
+
 		var s statement
 		text, err = os.ReadFile(strings.TrimSuffix(sums[0], ".sha256") + ".intoto.json")
 		require.NoError(t, err)
 		require.NoError(t, json.Unmarshal(text, &s))
-		sum, err := sumOf(strings.TrimSuffix(sums[0], ".sha256") + ".tar.gz")
-		require.NoError(t, err)
 		require.Equal(t, sum, s.Subject[0].Digest["sha256"])
 		packed, inBinary := unpack(t, strings.TrimSuffix(sums[0], ".sha256")+".tar.gz")
 		require.Equal(t, []string{"penstock -rwxr-xr-x", "LICENSE -rw-r--r--"}, packed)
