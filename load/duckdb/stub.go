@@ -21,3 +21,6 @@ func Open(_ context.Context, o Options) (*DB, error) {
 func (*DB) Publish(_ context.Context, path string) error {
 	return fmt.Errorf("publish %s: %w", path, ErrNotBuilt)
 }
+
+// Lend does nothing, because a build without DuckDB opens no file.
+func Lend(context.Context, string) (func(), error) { return func() {}, nil }

@@ -83,7 +83,8 @@ func (d *DB) stop() error {
 const silentWait = time.Second
 
 // acquire attaches the file until release is called. If another process has the file open, acquire waits up to
-// Options.WaitLock. If the file is still open then, acquire returns [state.ErrLocked] (wrapped).
+// Options.WaitLock. If the file is still open then, acquire returns [state.ErrLocked] (wrapped). A commit waits for the
+// end of [Lend] without this limit.
 func (d *DB) acquire(ctx context.Context, m mode) (e *engine, release func(), err error) {
 	// The waits are random, so that two waiting processes do not keep trying at the same time.
 	policy := retry.Policy{First: 20 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Total: d.o.WaitLock}
@@ -101,6 +102,12 @@ func (d *DB) acquire(ctx context.Context, m mode) (e *engine, release func(), er
 		}
 		if err == nil || !locked(err) {
 			return e, d.release, err
+		}
+		if errors.Is(err, errLent) && m == writing { // the command may take longer than WaitLock
+			if err := lent.wait(ctx, d.o.Path); err != nil {
+				return nil, nil, err
+			}
+			continue
 		}
 		if !reported && time.Since(began) >= silentWait && !errors.Is(err, errInUse) {
 			d.o.Log.Info("waiting for a file that another process has open", "path", d.o.Path, "process", holderOf(err), "at_most", d.o.WaitLock)
@@ -140,6 +147,9 @@ func (d *DB) tryAcquire(ctx context.Context, m mode) (*engine, error) {
 	}
 	if w.closed {
 		return nil, errors.New("destination is closed")
+	}
+	if lent.has(d.o.Path) && (w.users == 0 || m == querying) { // a user of the file may need it once more, to finish
+		return nil, errLent
 	}
 	if m == querying && w.waiting > 0 && w.open < writing { // otherwise queries that overlap would keep the file read-only // Invariant 15
 		return nil, errWriterFirst
@@ -321,6 +331,8 @@ var errInUse = errors.New("in use by this process")
 var (
 	// errReadersLeft reports that the file has users, and is open in a mode that is not enough.
 	errReadersLeft = fmt.Errorf("%w: queries read it", errInUse)
+	// errLent reports that another program has the file: see [Lend].
+	errLent = fmt.Errorf("%w: a command of `after` uses it", errInUse)
 	// errWriterFirst reports that a query must wait until another caller of this process has opened the file for writing.
 	errWriterFirst = fmt.Errorf("%w: a commit waits for it", errInUse)
 )
@@ -341,6 +353,9 @@ var holderName = regexp.MustCompile(`held in (.+? \(PID \d+\))`)
 
 // holder returns a colon and the process that has the file open, or "" if the engine did not report the process.
 func holder(err error) string {
+	if errors.Is(err, errLent) {
+		return ": a command of `after` uses it"
+	}
 	if errors.Is(err, errInUse) {
 		return ": this process"
 	}
