@@ -50,6 +50,7 @@ func runChecks(ctx context.Context, a *app, c *config.Config, pipelines []config
 	sources, dests := map[string]bool{}, map[string]bool{}
 	for _, p := range pipelines {
 		findings = append(findings, check.Pipeline(&a.open, c, p, now))
+		findings = append(findings, check.Commands(ctx, &a.open, p)...)
 		for _, from := range p.From {
 			if !sources[from.Text] {
 				sources[from.Text] = true

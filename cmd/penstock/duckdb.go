@@ -33,6 +33,10 @@ func duckdbKind() open.Kind {
 			path, _ := open.FilePath(d)
 			return path + ".files"
 		},
+		Lend: func(ctx context.Context, d config.Destination) (func(), error) {
+			path, _ := open.FilePath(d)
+			return duckdb.Lend(ctx, path)
+		},
 		Publish: func(ctx context.Context, d config.Destination, open load.Destination) error {
 			return open.(*duckdb.DB).Publish(ctx, d.Publish)
 		},

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/penstock-data/penstock/cmd/internal/after"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -21,6 +22,9 @@ func main() {
 	if err := forbidCore(); err != nil {
 		fmt.Fprintln(os.Stderr, "penstock: forbid core dumps:", err)
 		os.Exit(failure.ExitFailed)
+	}
+	if len(os.Args) > 2 && os.Args[1] == after.Supervisor {
+		os.Exit(after.Supervise(os.Args[2:]))
 	}
 	open.KeepDefaultHeap()
 	ctx, stop := withSignals(context.Background())

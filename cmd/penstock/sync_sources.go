@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/render"
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 // syncSources makes one run over those sources of a pipeline that match the patterns, and prints the result of each
@@ -61,14 +62,22 @@ type sumsJSON struct {
 	Requests int             `json:"requests"`
 	Paused   int             `json:"paused,omitempty"`
 	Sources  []fleet.Outcome `json:"sources"`
+
+	Commands []pipeline.Command `json:"commands,omitempty"`
+	Error    string             `json:"error,omitempty"`
 }
 
 func sumsOf(r execute.Result) sumsJSON {
 	of := r.Report
-	return sumsJSON{
+	sums := sumsJSON{
 		Run: of.Run, Pipeline: of.Pipeline, Status: of.Status, ExitCode: r.ExitCode, Seconds: of.Ended.Sub(of.Started).Seconds(),
 		Requests: of.Requests, Paused: r.Paused, Sources: r.Sources,
+		Commands: of.Commands,
 	}
+	if of.Err != nil {
+		sums.Error = plainerror.Text(of.Err.Error())
+	}
+	return sums
 }
 
 // maxShown is how many incomplete sources a summary names.
@@ -93,6 +102,10 @@ func (a *app) summariseAll(w io.Writer, r execute.Result) {
 	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %d of %s complete%s, %s requests, %s written\n", of.Run, of.Title(), render.Tone(w, string(of.Status)),
 		render.Brief(of.Ended.Sub(of.Started)), complete, render.Plural(len(r.Sources), "source"), pausedWords(r.Paused),
 		render.Grouped(int64(of.Requests)), render.Plural(int(of.Totals().Counts.Written), "row"))
+	render.Commands(w, of.Commands, a.verbose)
+	if of.Err != nil {
+		a.printError(of.Err)
+	}
 }
 
 func pausedWords(n int) string {

@@ -181,7 +181,7 @@ func TestParseFaults(t *testing.T) {
 	for _, tt := range []struct{ name, yaml, want string }{
 		{"typo at the top", with("pipelines:", "pipelnes:"), `6:1: unknown key "pipelnes" in the configuration; did you mean "pipelines"?`},
 		{"typo in a pipeline", with("to: warehouse", "to: warehouse, shcedule: {}"), `7:40: unknown key "shcedule" in pipeline nightly; did you mean "schedule"?`},
-		{"unknown key that resembles no key", with("to: warehouse", "to: warehouse, zzz: 1"), `7:40: unknown key "zzz" in pipeline nightly; want alerts, changes, from, keep, mask, mask_key, mode, schedule, schema, streams or to`},
+		{"unknown key that resembles no key", with("to: warehouse", "to: warehouse, zzz: 1"), `7:40: unknown key "zzz" in pipeline nightly; want after, alerts, changes, from, keep, mask, mask_key, mode, schedule, schema, streams or to`},
 		{"duplicate key", minimal + "version: 1\n", `8:1: key "version" occurs twice in the configuration, first in line 1`},
 		{"tab", "version: 1\n\tsources: {}\n", "2:1: a tab; YAML is indented with spaces"},
 		{"not YAML", "version: [1\n", "1:10: not YAML"},

@@ -24,6 +24,7 @@ type Pipeline struct {
 	Changes     bool          // log each changed row in _penstock_changes
 	Keep        time.Duration // how long the rows of penstock's own tables stay in the destinations
 	Alerts      *Alerts       // nil: the alerts of the file apply
+	After       []Command     // what runs after each complete run, one after the other
 }
 
 // Mask is a pipeline's mask for a column.

@@ -24,6 +24,7 @@ func readPipeline(e entry, c *Config) Pipeline {
 		"changes":  boolean(&p.Changes),
 		"keep":     func(v value) { p.Keep = period(v) },
 		"alerts":   func(v value) { p.Alerts = readPipelineAlerts(v, c.Alerts) },
+		"after":    set(&p.After, readAfter),
 	}, "from", "to")
 	if p.Streams == nil {
 		p.Streams = []Ref{{Text: "*"}}

@@ -16,7 +16,7 @@ const endLook = time.Second
 
 // Dispatch divides a run into units, which workers claim, and waits until the units have ended. If another process has
 // already planned the run, Dispatch only waits. If ctx ends first, workers continue the run, and the report has the
-// status `stopped`. // Invariant 18
+// status `stopped`. After a complete run, the commands of the pipeline run in this process. // Invariant 18
 func (w *Worker) Dispatch(ctx context.Context, r Run) (report pipeline.Report, err error) {
 	began := w.db.Now()
 	if err = w.plan(ctx, r); err == nil {
@@ -35,6 +35,7 @@ func (w *Worker) Dispatch(ctx context.Context, r Run) (report pipeline.Report, e
 	report = fleet.Joined(r.ID, r.Pipeline.Name, units)
 	report.Err = errors.Join(report.Err, removedError(units))
 	w.executor.keepHistory(ctx, r.Conf, unitsWork(w.db.Now(), r, report, units)...)
+	w.executor.after(ctx, r, &report) // workers run no commands, because a run has only one process that dispatches it
 	return report, nil
 }
 

@@ -40,7 +40,8 @@ type Result struct {
 }
 
 // Run makes a run in this process. It returns an error if the run could not begin. If one of several sources fails or
-// does not answer, the others are still read, and Result.Sources has the error of this source.
+// does not answer, the others are still read, and Result.Sources has the error of this source. After a complete run, the
+// commands of the pipeline run.
 func (x *Executor) Run(ctx context.Context, r Run) (res Result, err error) {
 	j := job{conf: r.Conf, pipeline: r.Pipeline, run: r.ID, streams: r.Streams, options: r.Options, show: r.Show, budget: x.budget(r.Conf, r.Pipeline), read: x.load}
 	if !r.Options.DryRun && r.Conf.State.URL == "" { // in a state database, units are for workers
@@ -49,9 +50,14 @@ func (x *Executor) Run(ctx context.Context, r Run) (res Result, err error) {
 		j.read = c.read
 	}
 	if r.Pipeline.MultiSource {
-		return x.runMany(ctx, r, j)
+		res, err = x.runMany(ctx, r, j)
+	} else {
+		res, err = x.runOne(ctx, r, j)
 	}
-	return x.runOne(ctx, r, j)
+	if err == nil && x.after(ctx, r, &res.Report) {
+		res.ExitCode = res.Report.ExitCode()
+	}
+	return res, err
 }
 
 // runOne makes a run over one source. If the source is paused, it reads nothing.

@@ -101,9 +101,10 @@ type Report struct {
 	Requests int               `json:"requests"`           // requests to the source; a request counts once even if several destinations use its answer
 	Forecast *forecast.Outlook `json:"forecast,omitempty"` // comparison with the forecast
 	Streams  []StreamReport    `json:"streams"`
-	Paused   string            `json:"paused,omitempty"` // the pipeline's only source, if nothing was read because it is paused
-	Err      error             `json:"-"`                // the run's own error; nil if only streams had errors
-	Allowed  int64             `json:"-"`                // requests that the rate limit of the source allowed during the run; 0: unknown
+	Commands []Command         `json:"commands,omitempty"` // results of the commands that ran after the run
+	Paused   string            `json:"paused,omitempty"`   // the pipeline's only source, if nothing was read because it is paused
+	Err      error             `json:"-"`                  // the run's own error; nil if only streams had errors
+	Allowed  int64             `json:"-"`                  // requests that the rate limit of the source allowed during the run; 0: unknown
 
 	cause   error
 	partial bool // Err concerns only some of the destinations

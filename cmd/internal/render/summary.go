@@ -87,6 +87,7 @@ func Summary(w io.Writer, r pipeline.Report, o SummaryOptions) {
 	if text := outlook(r); text != "" {
 		fmt.Fprintln(w, text)
 	}
+	Commands(w, r.Commands, o.Verbose)
 	for _, n := range nextSteps(r, o.Config) {
 		fmt.Fprintf(w, "next: %s\n", n)
 	}

@@ -131,8 +131,8 @@ func (r Run) sum() Counts {
 	return sum
 }
 
-// PrintParts prints the sources of a run if there are several, and the attempts at the run if any are recorded. In a
-// form for programs, such as JSON, each source and each attempt is an additional line.
+// PrintParts prints the sources of a run if there are several, the attempts at the run if any are recorded, and the
+// commands that ran after it. In a form for programs, such as JSON, each of them is an additional line.
 func (r Run) PrintParts(w io.Writer, form render.Form, titles bool) error {
 	sources := render.Answer{Columns: append(fields("destination", "source"), render.Fields(load.Runs, columns[2:]...)...)}
 	attempts := render.Answer{Columns: append(append(fields("destination", "source"), render.Fields(load.Runs, "status", "started_at", "ended_at")...),
@@ -149,9 +149,31 @@ func (r Run) PrintParts(w io.Writer, form render.Form, titles bool) error {
 		}
 	}
 	if len(attempts.Rows) > 0 {
-		return printTitled(w, form, titles, "attempts", attempts)
+		if err := printTitled(w, form, titles, "attempts", attempts); err != nil {
+			return err
+		}
 	}
-	return nil
+	return r.printCommands(w, form, titles)
+}
+
+// printCommands prints the commands that ran after the run. A table for people does not have their output.
+func (r Run) printCommands(w io.Writer, form render.Form, titles bool) error {
+	if len(r.Commands) == 0 {
+		return nil
+	}
+	commands := render.Answer{Columns: append(fields("command", "result"), append(render.Fields(load.Runs, "started_at", "ended_at"),
+		schemas.Field("exit_code", schemas.Int64, ""), schemas.Field("error", schemas.Text, ""))...)}
+	if !titles {
+		commands.Columns = append(commands.Columns, schemas.Field("output", schemas.Text, ""))
+	}
+	for _, c := range r.Commands {
+		row := []any{c.String(), string(c.Result), at(c.Started), at(c.Ended), int64(c.ExitCode), text(c.Error)}
+		if !titles {
+			row = append(row, text(c.Output))
+		}
+		commands.Rows = append(commands.Rows, row)
+	}
+	return printTitled(w, form, titles, "commands", commands)
 }
 
 func printTitled(w io.Writer, form render.Form, titles bool, title string, a render.Answer) error {

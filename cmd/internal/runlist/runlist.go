@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/after"
+	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -31,6 +33,7 @@ type Run struct {
 	Started, Ended time.Time
 	Error          string
 	Parts          []Part
+	Commands       []pipeline.Command // results of the commands that ran after the run
 }
 
 // Part is a row of the table of runs in one destination. It describes what one run did for one source.
@@ -190,10 +193,37 @@ func ofState(ctx context.Context, o *open.Opener, all map[string]*Run, run strin
 		}
 		err = goesOn(ctx, s, run, all)
 	}
+	if err == nil {
+		err = withCommands(ctx, s, c, all)
+	}
 	if err != nil {
 		o.Log.Warn("cannot read the state; the list shows only what the destinations store about the runs", "error", err)
 	}
 	return known
+}
+
+// withCommands adds the results of the commands that ran after the runs. A run whose command was not successful is not
+// complete. // Invariant 14
+func withCommands(ctx context.Context, s state.Store, c *config.Config, all map[string]*Run) error {
+	for _, p := range c.Pipelines {
+		results, err := after.Read(ctx, s.Notes(), p.Name)
+		if err != nil {
+			return err
+		}
+		for _, one := range results {
+			r := all[one.Run]
+			if r == nil || r.Pipeline != p.Name {
+				continue
+			}
+			r.Commands = one.Commands
+			for _, c := range one.Commands {
+				if c.Result != pipeline.CommandOK && r.Status == pipeline.StatusComplete {
+					r.Status, r.Error = pipeline.StatusPartial, cmp.Or(r.Error, "command "+c.String()+": "+c.Error)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // recordsOf returns the records of runs in the journal. A journal that does not exist has none.

@@ -182,6 +182,13 @@ func (x *execution) ended(ctx context.Context, report pipeline.Report, err error
 			rec.Report = x.d.Encode(report)
 		}
 	}
+	for _, c := range report.Commands {
+		level := "info"
+		if c.Result != pipeline.CommandOK {
+			level = "error"
+		}
+		x.note(level, pipeline.Event{}, fmt.Sprintf("command %s: %s in %s", c, c.Result, c.Took().Round(time.Millisecond)))
+	}
 	if err = errors.Join(err, report.Err); err != nil {
 		rec.Error = err.Error()
 		x.note("error", pipeline.Event{}, rec.Error)

@@ -244,6 +244,19 @@ type RunDetail struct {
 	Changes []Change `json:"changes" jsonschema:"description=Changes of tables."`
 	Checks  []Check  `json:"checks" jsonschema:"description=Results of the checks of the data."`
 	Log     []Line   `json:"log"`
+
+	Commands []Command `json:"commands" jsonschema:"description=Commands that ran after the run."`
+}
+
+// Command is the result of a command that ran after a run.
+type Command struct {
+	Command  string    `json:"command" jsonschema:"description=The program and its arguments."`
+	Result   string    `json:"result" jsonschema:"enum=ok,enum=failed,enum=timeout,enum=stopped"`
+	ExitCode int       `json:"exit_code"`
+	Started  time.Time `json:"started_at"`
+	Ended    time.Time `json:"ended_at"`
+	Error    string    `json:"error,omitempty"`
+	Output   string    `json:"output,omitempty" jsonschema:"description=The end of what the command printed."`
 }
 
 // Pass is one reading of a stream into one destination. Its counts add up:

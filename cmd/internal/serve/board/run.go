@@ -13,7 +13,7 @@ import (
 // The method whole() replaces nil slices by empty ones, so that JSON has [] and not null.
 func (d RunDetail) whole() RunDetail {
 	d.Destinations, d.Passes, d.Rejects, d.Groups = list(d.Destinations), list(d.Passes), list(d.Rejects), list(d.Groups)
-	d.Changes, d.Checks, d.Log = list(d.Changes), list(d.Checks), list(d.Log)
+	d.Changes, d.Checks, d.Log, d.Commands = list(d.Changes), list(d.Checks), list(d.Log), list(d.Commands)
 	return d
 }
 
@@ -113,6 +113,20 @@ func (s Stream) Certificate() (last PassSummary) {
 		last = s.Recent[n-1]
 	}
 	return last
+}
+
+// Took returns how long the command took.
+func (c Command) Took() time.Duration { return max(0, c.Ended.Sub(c.Started)) }
+
+// Status returns the result of the command as the status of a run.
+func (c Command) Status() pipeline.Status {
+	switch pipeline.CommandResult(c.Result) {
+	case pipeline.CommandOK:
+		return pipeline.StatusComplete
+	case pipeline.CommandStopped:
+		return pipeline.StatusStopped
+	}
+	return pipeline.StatusFailed
 }
 
 // GroupRejects counts rejects by stream, pointer and reason, the largest group first. The first reject of a group is its

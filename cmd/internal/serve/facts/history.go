@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/after"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
@@ -43,6 +44,11 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 		if source == "" {
 			scheduled(ctx, f.Journal, s, all, at)
 		}
+		for run, commands := range f.commands(ctx, s.Name) {
+			if i, ok := at[run]; ok {
+				withCommands(&all[i], commands)
+			}
+		}
 		if r := s.Running; r != nil && reads(s.Sources, source) {
 			i, ok := at[r.Run]
 			if !ok { // the run began after the snapshots were read
@@ -56,6 +62,32 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 	}
 	slices.SortStableFunc(all, func(a, b board.Run) int { return strings.Compare(b.ID, a.ID) })
 	return all, snapshots
+}
+
+// commands returns the results of the commands that ran after the runs of a pipeline, by run.
+func (f *Facts) commands(ctx context.Context, name string) map[string][]pipeline.Command {
+	if f.Workspaces.State == nil {
+		return nil
+	}
+	all, err := after.Read(ctx, f.Workspaces.State.Notes(), name)
+	if err != nil && ctx.Err() == nil {
+		f.Log.Warn("cannot read the results of commands", "pipeline", name, "error", err)
+	}
+	byRun := map[string][]pipeline.Command{}
+	for _, r := range all {
+		byRun[r.Run] = r.Commands
+	}
+	return byRun
+}
+
+// withCommands sets the status of a run whose command was not successful: the destinations do not know the command.
+// Invariant 14
+func withCommands(r *board.Run, all []pipeline.Command) {
+	for _, c := range all {
+		if c.Result != pipeline.CommandOK && r.Status == pipeline.StatusComplete {
+			r.Status, r.Error = pipeline.StatusPartial, cmp.Or(r.Error, "command "+c.String()+": "+c.Error)
+		}
+	}
 }
 
 // progress sets the counters of a run in progress. They are newer than those in the destinations.
@@ -219,6 +251,9 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 		d.Passes = d.Passes[:shownPasses]
 	}
 	recall(&d, kept)
+	for _, c := range f.commands(ctx, d.Pipeline)[id] {
+		d.Commands = append(d.Commands, board.Command{Command: c.String(), Result: string(c.Result), ExitCode: c.ExitCode, Started: c.Started, Ended: c.Ended, Error: c.Error, Output: c.Output})
+	}
 	if s, ok := f.daemon.Hub().Status(d.Pipeline); ok {
 		_, d.Zone = split(s.Schedule)
 	}

@@ -24,7 +24,7 @@ type Metrics struct {
 	runs, rows, records, bytes, pages  *prometheus.CounterVec
 	requests, throttled                *prometheus.CounterVec
 	certificates, notices, slots       *prometheus.CounterVec
-	checks                             *prometheus.CounterVec
+	checks, commands                   *prometheus.CounterVec
 	deliveries, events, alerts         *prometheus.CounterVec
 	lateRuns, reloads, refused         *prometheus.CounterVec
 	running, runSuccess, streamSuccess *prometheus.GaugeVec
@@ -118,6 +118,7 @@ func (m *Metrics) makeRuns() {
 	m.certificates = m.counter("certificates_total", "Passes by the verdict of their certificate.", "pipeline", "destination", "verdict")
 	m.notices = m.counter("drift_notices_total", "Notices about changes of a source, such as a field that disappeared, by kind and severity.", "pipeline", "about", "severity")
 	m.checks = m.counter("checks_total", "Checks of the data by result: ok, failed, held (rows were held back), error (the check could not run).", "pipeline", "stream", "destination", "check", "result")
+	m.commands = m.counter("commands_total", "Commands of `after` by result: ok, failed, timeout, stopped (together with the run).", "pipeline", "result")
 	m.slots = m.counter("slots_total", "Slots of schedules by outcome: ran (in time), late, skipped (on purpose, or because another run covers the slot), missed.", "pipeline", "outcome")
 	m.lateRuns = m.counter("runs_late_total", "Runs that did not start when they were due.", "pipeline")
 	m.reloads = m.counter("configuration_reloads_total", "Reloads of the configuration, by outcome: done, failed.", "outcome")
@@ -172,7 +173,7 @@ func (m *Metrics) forget(pipeline string) {
 	of := prometheus.Labels{"pipeline": pipeline}
 	for _, v := range []interface{ DeletePartialMatch(prometheus.Labels) int }{
 		m.runs, m.running, m.runDuration, m.runSuccess, m.streamSuccess, m.streamDuration, m.rows, m.records,
-		m.bytes, m.pages, m.certificates, m.notices, m.checks, m.slots, m.slotDelay, m.lateRuns, m.events, m.behind, m.oldest, m.appliedLag,
+		m.bytes, m.pages, m.certificates, m.notices, m.checks, m.commands, m.slots, m.slotDelay, m.lateRuns, m.events, m.behind, m.oldest, m.appliedLag,
 	} {
 		v.DeletePartialMatch(of)
 	}

@@ -121,6 +121,9 @@ func (m *Metrics) runEnded(n serve.RunEnded) {
 	for _, s := range r.Streams {
 		m.streamEnded(n.Pipeline, r.Ended, s)
 	}
+	for _, c := range r.Commands {
+		m.commands.WithLabelValues(m.pipeline(n.Pipeline), string(c.Result)).Inc()
+	}
 }
 
 func (m *Metrics) streamEnded(name string, ended time.Time, s pipeline.StreamReport) {
