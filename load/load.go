@@ -166,6 +166,10 @@ type TableChecker interface {
 	// CheckTable returns an error if the destination's settings do not fit the columns of a table. The first write to a
 	// new table returns the same error.
 	CheckTable(t schemas.Table) error
+
+	// PartitionColumn returns the column by which each new table is partitioned that has this column. It returns "" if
+	// none is set.
+	PartitionColumn() string
 }
 
 // Querier is implemented by destinations that support SQL queries.

@@ -21,6 +21,9 @@ func (l *Lake) CheckTable(t schemas.Table) error {
 	return nil
 }
 
+// PartitionColumn implements [load.TableChecker].
+func (l *Lake) PartitionColumn() string { return l.o.PartitionBy.Column }
+
 func (l *Lake) partitioned(t schemas.Table) (by partition.Spec, err error) {
 	f, ok := t.Columns.FieldsByName(l.o.PartitionBy.Column)
 	if !ok || t.Columns.HasField(schemas.ColParent) || load.IsInternal(t.Name) {
