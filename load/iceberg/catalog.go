@@ -38,6 +38,7 @@ type catalog struct {
 	backend    backend
 	namespaces namespaces
 	step       func(name string) error
+	claimWait  time.Duration // see [claimWait]
 
 	mu          sync.Mutex
 	seen        map[string]known         // metadata by table name, as last read or written

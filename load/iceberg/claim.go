@@ -76,7 +76,7 @@ func (w *commit) claim(ctx context.Context, e *edition) error {
 	return errConflict
 }
 
-// overdue reports whether more than claimWait has passed since this process first saw the claim.
+// overdue reports whether more than c.claimWait has passed since this process first saw the claim.
 func (c *catalog) overdue(claim string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,5 +86,5 @@ func (c *catalog) overdue(claim string) bool {
 		}
 		c.claims[claim] = time.Now()
 	}
-	return time.Since(c.claims[claim]) > claimWait
+	return time.Since(c.claims[claim]) > c.claimWait
 }

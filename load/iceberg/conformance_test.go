@@ -3,12 +3,14 @@
 package iceberg
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow/array"
+	iceio "github.com/apache/iceberg-go/io"
 	"github.com/apache/iceberg-go/table"
 	"github.com/stretchr/testify/require"
 
@@ -64,19 +66,34 @@ func anyLocation(at string) string {
 func read(t testing.TB, o Options, name string) (rows []loadtest.Row) {
 	t.Helper()
 	for _, at := range located(t, o, name) {
-		tbl, err := table.NewFromLocation(t.Context(), table.Identifier{name}, at, filesOf(t, o), nil)
-		require.NoError(t, err)
-		all, err := tbl.Scan().ToArrowTable(t.Context())
+		some, err := rowsAt(t.Context(), filesOf(t, o), at)
 		require.NoError(t, err, name)
-		batches := array.NewTableReader(all, 0)
-		for batches.Next() {
-			rows = append(rows, loadtest.RowsOf(batches.RecordBatch())...)
-		}
-		require.NoError(t, batches.Err())
-		batches.Release()
-		all.Release()
+		rows = append(rows, some...)
 	}
 	return rows
+}
+
+// rowsAt reads the rows of the table whose metadata is at the given location.
+func rowsAt(ctx context.Context, from func(context.Context) (iceio.IO, error), at string, columns ...string) (rows []loadtest.Row, err error) {
+	tbl, err := table.NewFromLocation(ctx, nil, at, from, nil)
+	if err != nil {
+		return nil, err
+	}
+	var options []table.ScanOption
+	if columns != nil {
+		options = append(options, table.WithSelectedFields(columns...))
+	}
+	all, err := tbl.Scan(options...).ToArrowTable(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer all.Release()
+	batches := array.NewTableReader(all, 0)
+	defer batches.Release()
+	for batches.Next() {
+		rows = append(rows, loadtest.RowsOf(batches.RecordBatch())...)
+	}
+	return rows, batches.Err()
 }
 
 func comment(t testing.TB, o Options, name, column string) string {

@@ -78,22 +78,35 @@ func inPython(t *testing.T, o Options, name string) engine {
 	if python == "" {
 		t.Skip("no readers: run make readers")
 	}
-	properties := map[string]string{"type": "sql", "uri": "sqlite:///" + filepath.Join(o.Path, catalogFile), "init_catalog_tables": "false"}
-	if o.Catalog != "" {
-		properties = map[string]string{"type": "rest", "uri": o.Catalog}
-	}
-	text, err := json.Marshal(properties)
-	require.NoError(t, err)
+	properties := pythonProperties(t, o)
 	return func(t *testing.T, table schemas.Table) (rows []loadtest.Row) {
 		t.Helper()
 		var problem bytes.Buffer
-		cmd := exec.Command(python, "-c", pythonReader, name, qualified(o, table.Name, "%s.%s"), string(text))
+		cmd := exec.Command(python, "-c", pythonReader, name, qualified(o, table.Name, "%s.%s"), properties)
 		cmd.Stderr = &problem
 		out, err := cmd.Output()
 		require.NoError(t, err, problem.String())
 		require.NoError(t, json.Unmarshal(out, &rows))
 		return rows
 	}
+}
+
+// pythonProperties returns the properties, as JSON, with which PyIceberg opens the catalog.
+func pythonProperties(t *testing.T, o Options) string {
+	properties := map[string]string{"type": "sql", "uri": "sqlite:///" + filepath.Join(o.Path, catalogFile), "init_catalog_tables": "false"}
+	if o.Catalog != "" {
+		properties = map[string]string{"type": "rest", "uri": o.Catalog}
+	}
+	if o.Bucket != "" {
+		properties["s3.endpoint"], properties["s3.region"], properties["s3.force-virtual-addressing"] = o.Store.Endpoint, o.Store.Region, "false"
+		properties["s3.access-key-id"], properties["s3.secret-access-key"] = o.Store.AccessKey, o.Store.SecretKey
+	}
+	if o.Credential != "" {
+		properties["warehouse"], properties["credential"] = o.Warehouse, o.Credential
+	}
+	text, err := json.Marshal(properties)
+	require.NoError(t, err)
+	return string(text)
 }
 
 // qualified returns the name of a table with its namespace, in the form of an engine.

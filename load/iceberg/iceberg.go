@@ -24,7 +24,10 @@ const (
 )
 
 // Open opens the tables of a namespace, and penstock's internal tables in a second namespace. Closing the lake closes the catalog.
-func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
+func Open(ctx context.Context, o Options) (*parquet.Lake, error) { return openLake(ctx, o, claimWait) }
+
+// openLake does the same as Open. The parameter claimWait is how long a commit waits for a claim: see [claimWait].
+func openLake(ctx context.Context, o Options, claimWait time.Duration) (*parquet.Lake, error) {
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, fmt.Errorf("open warehouse: %w", err)
@@ -47,7 +50,8 @@ func Open(ctx context.Context, o Options) (*parquet.Lake, error) {
 		if keys != nil {
 			keys.catalog = b.(*restCatalog)
 		}
-		return &catalog{files: files{lake}, backend: b, namespaces: o.namespaces(), step: o.Step, seen: map[string]known{}, streams: map[string]string{}, claims: map[string]time.Time{}, commitLocks: map[string]chan struct{}{}}, nil
+		return &catalog{files: files{lake}, backend: b, namespaces: o.namespaces(), step: o.Step, claimWait: claimWait,
+			seen: map[string]known{}, streams: map[string]string{}, claims: map[string]time.Time{}, commitLocks: map[string]chan struct{}{}}, nil
 	}
 	return parquet.Open(ctx, o.Options)
 }

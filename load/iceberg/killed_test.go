@@ -30,22 +30,10 @@ var (
 )
 
 func TestKilledChild(t *testing.T) {
-	if *killedIn == "" {
+	if *killedIn == "" || *killedAt == "" {
 		t.Skip("TestSharedKilled starts this test in a process of its own")
 	}
-	o := Options{Options: parquet.Options{Path: *killedIn, TempDir: t.TempDir()}}
-	if strings.HasPrefix(*killedIn, "http") {
-		o.Options = bucketAt(t, *killedIn)
-		o.Bucket = *killedAs
-	}
-	o.Deletes = parquet.DeleteRule{MinSize: 1, MaxShare: 1}
-	if *killedOf != "" {
-		o.Namespace, o.Catalog, _ = strings.Cut(*killedOf, "@")
-	}
-	o.Warehouse, o.Credential, _ = strings.Cut(*killedWith, ",")
-	if o.Vended = *killedKeys; o.Vended {
-		o.Store.AccessKey, o.Store.SecretKey = "", ""
-	}
+	o := childOptions(t)
 	o.Step = func(name string) error {
 		if *killedAt == "list" {
 			fmt.Println("step " + name)
@@ -59,8 +47,26 @@ func TestKilledChild(t *testing.T) {
 	must(t, of(t, open(t, o), "berlin"), state.Cursor(fmt.Sprint("at ", *killedBy-1)), *killedBy, *killedBy)
 }
 
-func child(t *testing.T, o Options, step string, batch int) (killed bool, steps []string) {
-	t.Helper()
+// childOptions returns the options that childFlags has passed to this process.
+func childOptions(t *testing.T) Options {
+	o := Options{Options: parquet.Options{Path: *killedIn, TempDir: t.TempDir()}}
+	if strings.HasPrefix(*killedIn, "http") {
+		o.Options = bucketAt(t, *killedIn)
+		o.Bucket = *killedAs
+	}
+	o.Deletes = parquet.DeleteRule{MinSize: 1, MaxShare: 1}
+	if *killedOf != "" {
+		o.Namespace, o.Catalog, _ = strings.Cut(*killedOf, "@")
+	}
+	o.Warehouse, o.Credential, _ = strings.Cut(*killedWith, ",")
+	if o.Vended = *killedKeys; o.Vended {
+		o.Store.AccessKey, o.Store.SecretKey = "", ""
+	}
+	return o
+}
+
+// childFlags returns the flags for a process of this test binary that opens the lake.
+func childFlags(o Options) []string {
 	in := []string{"-killed-in", o.Path}
 	if o.Bucket != "" {
 		in = []string{"-killed-in", o.Store.Endpoint, "-killed-bucket", o.Bucket}
@@ -71,7 +77,12 @@ func child(t *testing.T, o Options, step string, batch int) (killed bool, steps 
 	if o.Credential != "" {
 		in = append(in, "-killed-with", o.Warehouse+","+o.Credential)
 	}
-	c := exec.CommandContext(t.Context(), os.Args[0], append(in, "-test.run", "^TestKilledChild$", "-test.v",
+	return in
+}
+
+func child(t *testing.T, o Options, step string, batch int) (killed bool, steps []string) {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), os.Args[0], append(childFlags(o), "-test.run", "^TestKilledChild$", "-test.v",
 		"-killed-at", step, "-killed-batch", fmt.Sprint(batch))...)
 	out, err := c.Output()
 	status, _ := c.ProcessState.Sys().(syscall.WaitStatus)

@@ -48,6 +48,15 @@ var (
 func run(n int) string { return fmt.Sprintf("run-%04d", n) }
 
 func put(ctx context.Context, d load.Destination, from state.Cursor, batch, n int) (state.Cursor, error) {
+	ids := make([]int, n)
+	for i := range ids {
+		ids[i] = i
+	}
+	return putIDs(ctx, d, from, batch, ids)
+}
+
+// putIDs commits a batch with the records of some IDs. Each record has one child row.
+func putIDs(ctx context.Context, d load.Destination, from state.Cursor, batch int, ids []int) (state.Cursor, error) {
 	next := state.Cursor(fmt.Sprint("at ", batch))
 	x, err := d.Begin(ctx, key, from, load.Pass{Run: run(batch), Whole: true})
 	if err != nil {
@@ -55,10 +64,10 @@ func put(ctx context.Context, d load.Destination, from state.Cursor, batch, n in
 	}
 	at := time.Date(2026, 11, 1+batch%20, 0, 0, 0, 0, time.UTC)
 	var records, children [][]any
-	for i := range n {
-		about := []any{at, run(batch), fmt.Sprint(batch, ".", i), nil, nil, i}
-		records = append(records, append([]any{i, batch, at}, about...))
-		children = append(children, append([]any{i, 0, batch}, about...))
+	for i, id := range ids {
+		about := []any{at, run(batch), fmt.Sprint(batch, ".", id), nil, nil, i}
+		records = append(records, append([]any{id, batch, at}, about...))
+		children = append(children, append([]any{id, 0, batch}, about...))
 	}
 	for _, w := range []struct {
 		t    schemas.Table
