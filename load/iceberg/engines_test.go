@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/load/parquet"
+	"github.com/penstock-data/penstock/load/parquet/partition"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -35,14 +36,17 @@ func readWithEach(t *testing.T, at place) {
 		t.Run(name, func(t *testing.T) {
 			o := at(t)
 			o.Namespace = namespaceOf(o)
+			var read engine
 			switch name {
 			case "Spark":
-				readEachCommit(t, o, inSpark(t, o))
+				read = inSpark(t, o)
 			case "Trino":
-				readEachCommit(t, o, inTrino(t, o))
+				read = inTrino(t, o)
 			default:
-				readEachCommit(t, o, inPython(t, o, name))
+				read = inPython(t, o, name)
 			}
+			readEachCommit(t, o, read)
+			readWidened(t, o, read)
 		})
 	}
 }
@@ -64,6 +68,68 @@ func readEachCommit(t *testing.T, o Options, read engine) {
 		require.Len(t, head, 1)
 		require.Equal(t, fmt.Sprint("at ", n+1), head[0]["cursor"])
 	}
+}
+
+// readWidened is about tables that are partitioned by a column whose type changes, so that the partitioning ends. An
+// engine may refuse a table that has a partitioning by a column that no longer exists.
+func readWidened(t *testing.T, o Options, read engine) {
+	for _, text := range []string{"count:identity", "count:truncate:1", "count:bucket:4"} {
+		by, err := partition.Parse(text)
+		require.NoError(t, err)
+		o.PartitionBy = by
+		for _, sources := range [][]string{{""}, {"berlin", "boston"}} {
+			name := fmt.Sprint("widened_", by.Transform, len(sources))
+			want := []loadtest.Row{}
+			for i, typ := range []arrow.DataType{schemas.Int64, schemas.Text} {
+				d, source := load.Destination(open(t, o)), sources[i%len(sources)]
+				if source != "" {
+					d = of(t, d.(*parquet.Lake), source)
+				}
+				rows := []loadtest.Row{{"id": fmt.Sprint(2 * i), "count": "7"}, {"id": fmt.Sprint(2*i + 1), "count": fmt.Sprint(10 * i)}}
+				things := commitCounts(t, d, name, typ, rows)
+				if source != "" {
+					things.Columns = arrow.NewSchema(append(things.Columns.Fields(), schemas.Field(schemas.ColSource, schemas.Text, "")), nil)
+				}
+				for _, r := range rows {
+					row := loadtest.Row{"id": r["id"], "count": r["count"]}
+					if source != "" {
+						row[schemas.ColSource] = source
+					}
+					want = append(want, row)
+				}
+				var got []loadtest.Row
+				for _, r := range read(t, things) {
+					row := loadtest.Row{"id": r["id"], "count": r["count"]}
+					if source != "" {
+						row[schemas.ColSource] = r[schemas.ColSource]
+					}
+					got = append(got, row)
+				}
+				require.ElementsMatch(t, want, got, "%s, %s", name, typ)
+			}
+		}
+	}
+}
+
+// commitCounts commits rows with a count of the given type. It returns the table.
+func commitCounts(t *testing.T, d load.Destination, name string, of arrow.DataType, rows []loadtest.Row) schemas.Table {
+	t.Helper()
+	things := schemas.Table{Name: name, Key: []string{"id"}, Columns: arrow.NewSchema(append([]arrow.Field{
+		schemas.Field("id", schemas.Int64, "/id"), schemas.Field("count", of, "/count"),
+	}, own...), nil)}
+	stream := state.Key{Pipeline: "crm", Stream: "crm." + name}
+	at, err := d.Cursor(t.Context(), stream)
+	require.NoError(t, err)
+	x, err := d.Begin(t.Context(), stream, at, load.Pass{Run: run(1), Whole: true})
+	require.NoError(t, err)
+	for i, r := range rows {
+		r[schemas.ColSyncedAt], r[schemas.ColRun], r[schemas.ColHash], r[schemas.ColOrdinal] = "2026-11-20T12:00:00Z", run(1), r["id"], fmt.Sprint(i)
+	}
+	b := loadtest.Batch(t, things, rows...)
+	defer b.Release()
+	require.NoError(t, x.Write(t.Context(), things, b))
+	require.NoError(t, x.Commit(t.Context(), at+"x"))
+	return things
 }
 
 // canonical returns the row with values in the text form of package loadtest. Some engines write the number 1.5 as 1.50
