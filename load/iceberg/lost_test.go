@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -83,5 +84,40 @@ func headLost(t *testing.T, source string, repair func(t *testing.T, o Options, 
 	for batch := 3; batch < 6; batch++ {
 		from = must(t, opened(), from, batch, 4)
 		require.Len(t, read(t, o, "leads"), 4)
+	}
+}
+
+// Someone has removed all data files of a child table, and the source has no child rows any more. Then penstock drops the
+// table from the catalog and removes none of its other files. When the table comes back, it uses the same folder, and
+// later commits remove the old files.
+func TestDroppedTableComesBack(t *testing.T) {
+	o := warehouse(t)
+	o.Keep, o.KeepFor = 1, -1
+	at := must(t, open(t, o), must(t, open(t, o), "", 1, 3), 2, 3)
+	folder := filepath.Join(o.Path, "penstock", "leads__mails")
+	require.NoError(t, os.RemoveAll(filepath.Join(folder, "data")))
+	all := func() (names []string) {
+		found, err := filepath.Glob(filepath.Join(escaped.Replace(folder), "metadata", "*"))
+		require.NoError(t, err)
+		return found
+	}
+	x, err := open(t, o).Begin(t.Context(), key, at, load.Pass{Run: run(3), Whole: true})
+	require.NoError(t, err)
+	b, err := load.Rows(leads, []any{0, 3, time.Now(), time.Now(), run(3), "3.0", nil, nil, 0})
+	require.NoError(t, err)
+	defer b.Release()
+	require.NoError(t, x.Write(t.Context(), leads, b))
+	require.NoError(t, x.Commit(t.Context(), "at 3"))
+	require.Empty(t, located(t, o, "leads__mails"))
+	left := all()
+	require.NotEmpty(t, left)
+
+	at = "at 3"
+	for batch := 4; batch < 8; batch++ {
+		at = must(t, open(t, o), at, batch, 3)
+		require.Len(t, read(t, o, "leads__mails"), 3)
+	}
+	for _, name := range all() {
+		require.NotContains(t, left, name)
 	}
 }
