@@ -44,11 +44,16 @@ func (g *Table) Add(cells ...any) {
 	g.rows = append(g.rows, row)
 }
 
-// maxCell is the largest number of characters in a cell. Longer texts are cut.
+// maxCell is the largest width of a cell. Longer texts are cut.
 const maxCell = 72
 
-// Render writes the table without borders, so that it is easy to copy.
+// Render writes the table without borders, so that it is easy to copy. On a narrow terminal, long texts are cut. If
+// that is not enough, the last columns are left out, and a line names them.
 func (g *Table) Render(w io.Writer) {
+	widths := g.widths()
+	if limit, ok := columns(w); ok {
+		widths = g.fit(widths, limit)
+	}
 	t := table.NewWriter()
 	style := table.StyleLight
 	style.Format.Header = text.FormatDefault
@@ -56,26 +61,20 @@ func (g *Table) Render(w io.Writer) {
 	style.Box.PaddingLeft = ""
 	style.Box.PaddingRight = "  "
 	t.SetStyle(style)
-	head := make(table.Row, len(g.header))
-	configs := make([]table.ColumnConfig, len(g.header))
-	for i, h := range g.header {
-		head[i] = cut(Printable(h, false))
+	configs := make([]table.ColumnConfig, len(widths))
+	for i := range widths {
 		configs[i] = table.ColumnConfig{Number: i + 1}
 		if g.right[i] {
 			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
 		}
 	}
-	if width, ok := columns(w); ok {
-		t.Style().Size.WidthMax = width
-	}
-	t.AppendHeader(head)
+	t.AppendHeader(cells(g.header, widths))
 	t.SetColumnConfigs(configs)
 	for _, r := range g.rows {
-		row := make(table.Row, len(r))
-		for i, c := range r {
-			row[i] = cut(Printable(c, false))
-			if i < len(g.header) && slices.Contains(g.toned, g.header[i]) {
-				row[i] = Tone(w, cut(Printable(c, false)))
+		row := cells(r, widths)
+		for i := range row {
+			if slices.Contains(g.toned, g.header[i]) {
+				row[i] = Tone(w, row[i].(string))
 			}
 		}
 		t.AppendRow(row)
@@ -83,13 +82,64 @@ func (g *Table) Render(w io.Writer) {
 	for line := range strings.Lines(t.Render()) {
 		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
 	}
+	if left := g.header[len(widths):]; len(left) > 0 {
+		fmt.Fprintf(w, "the terminal is too narrow for %s: %s\n", Plural(len(left), "column"), strings.Join(left, ", "))
+	}
 }
 
-func cut(s string) string {
-	if r := []rune(s); len(r) > maxCell {
-		return string(r[:maxCell-1]) + "…"
+// widths returns the width of each column, at most maxCell.
+func (g *Table) widths() []int {
+	widths := make([]int, len(g.header))
+	for _, r := range append([][]string{g.header}, g.rows...) {
+		for i, c := range r {
+			if i < len(widths) {
+				widths[i] = min(maxCell, max(widths[i], text.StringWidth(Printable(c, false))))
+			}
+		}
 	}
-	return s
+	return widths
+}
+
+// gap is the number of spaces after a column.
+const gap = 2
+
+// leastCell is the width to which columns of text may be cut on a narrow terminal.
+const leastCell = 20
+
+// fit cuts the widest columns of text, but not the first column, until all columns fit into the limit. If they do not
+// fit, the result lacks the last columns. The first column always stays.
+func (g *Table) fit(widths []int, limit int) []int {
+	widths = slices.Clone(widths)
+	excess := -limit
+	for _, w := range widths {
+		excess += w + gap
+	}
+	for excess > 0 {
+		widest := -1
+		for i := 1; i < len(widths); i++ {
+			if !g.right[i] && widths[i] > leastCell && (widest < 0 || widths[i] > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break
+		}
+		widths[widest]--
+		excess--
+	}
+	for ; excess > 0 && len(widths) > 1; widths = widths[:len(widths)-1] {
+		excess -= widths[len(widths)-1] + gap
+	}
+	return widths
+}
+
+// cells returns the cells of a row, cut to the widths of the columns.
+func cells(row []string, widths []int) table.Row {
+	all := make(table.Row, min(len(row), len(widths)))
+	for i := range all {
+		all[i] = text.Snip(Printable(row[i], false), widths[i], "…")
+	}
+	return all
 }
 
 // shown() formats v for a table: numbers in groups of three, times without fractions.
