@@ -17,6 +17,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract/wire"
 )
@@ -82,6 +83,9 @@ other tokens of the user.`,
 // signInsOf returns the sign-ins of the source and surface that the arguments name. Without arguments, it returns all
 // sign-ins.
 func signInsOf(a *app, c *config.Config, args []string) ([]config.SignIn, error) {
+	if err := knownSource(c, args); err != nil {
+		return nil, err
+	}
 	var all []config.SignIn
 	for _, s := range c.Sources {
 		if len(args) > 0 && s.Name != args[0] {
@@ -98,9 +102,18 @@ func signInsOf(a *app, c *config.Config, args []string) ([]config.SignIn, error)
 	}
 	if len(all) == 0 {
 		return nil, failure.Usage("API keys and tokens need no sign-in; `auth: {oauth: …}` and `app: {auth: {login: …}}` need one",
-			"no credential in %s needs a sign-in", strings.Join(append([]string{c.File}, args...), " "))
+			"no credential in %s needs a sign-in", strings.Join(append([]string{c.File}, args...), ", "))
 	}
 	return all, nil
+}
+
+// knownSource returns an error if the first argument names no source of the configuration.
+func knownSource(c *config.Config, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	_, err := open.Pick(c.File, "source", "", c.Sources, func(s config.Source) string { return s.Name }, args[0])
+	return err
 }
 
 func signInNames(all []config.SignIn) string {
@@ -235,11 +248,13 @@ func loginRemedy(err error) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok {
 		switch e.Class {
 		case wire.Transient, wire.Throttled:
+			// Cause: the authorization server does not answer
 			return "try again later; stored tokens were not changed"
 		case wire.Refused:
 			return render.SourceRemedy(e, "")
 		}
 	}
+	// Cause: the authorization server refuses the sign-in
 	return "check auth in the configuration, then run `penstock login` again"
 }
 

@@ -2,19 +2,21 @@ package main
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 )
 
 // goWords matches words of Go, of its standard library and of its modules that users do not know.
-var goWords = regexp.MustCompile(`strconv|\bdial |\blookup |(^|\s)(json|yaml|tls|x509|time): |\bEOF\b|context (deadline|canceled)|\btcp\b|i/o timeout|unmarshal|openapi3|\*[a-z]+\.[A-Z]|arg\(s\)|invalid argument|shorthand`)
+var goWords = regexp.MustCompile(`%!|<nil>|end token|strconv|\bdial |\blookup |(^|\s)(json|yaml|tls|x509|time): |\bEOF\b|context (deadline|canceled)|\btcp\b|i/o timeout|unmarshal|openapi3|\*[a-z]+\.[A-Z]|arg\(s\)|invalid argument|shorthand`)
 
 // wrongFiles are files with errors.
 var wrongFiles = map[string]string{
@@ -138,7 +140,23 @@ sandbox demo --dir text.txt
 streams --module nosuch
 version now
 frobnicate
+init --v2-url ftp://x --no-check -c new.yaml
+init --v2-url http://127.0.0.1:1 --no-check --to nothing:x -c new.yaml
+ui --to nosuch
+ui --to nothing:here
+mcp --to x y
+state export --to mysql
+state own --to file
+state adopt --to nofile
+schema accept nosuch --to nofile
+schema config x
+sources resume nosuch
+completion nosuch
+help nosuch
 `
+
+// usageErrors matches what is said about errors of the command line or the configuration. Their exit code is 2.
+var usageErrors = regexp.MustCompile(`^penstock: (--|unknown flag|no (command|pipeline|stream|module)|` + "`penstock [a-z ]+` takes" + `|[a-z]+\.(yaml|json):\d+)`)
 
 // TestPlainWords calls each command with wrong input. Every call fails, and reports the error in words that a user of
 // the command line knows.
@@ -160,6 +178,23 @@ func TestPlainWords(t *testing.T) {
 			said := out.String() + errs.String()
 			require.NotEmpty(t, said)
 			require.NotRegexp(t, goWords, said)
+			require.NotContains(t, said, "\x1b", "no colors, because this is no terminal")
+			require.Contains(t, []int{failure.ExitFailed, failure.ExitUsage, failure.ExitPartial}, code)
+			if usageErrors.MatchString(said) {
+				require.Equal(t, failure.ExitUsage, code, said)
+			}
 		})
 	}
+}
+
+// TestPlainWordsOfEveryVerb checks that wrongLines has a line for every command.
+func TestPlainWordsOfEveryVerb(t *testing.T) {
+	t.Parallel()
+	a := &app{out: io.Discard, err: io.Discard}
+	eachVerb(a.root(), func(c *cobra.Command) {
+		path := strings.TrimPrefix(c.CommandPath(), "penstock ")
+		if c.Runnable() && c.Name() != "help" && !c.Hidden {
+			require.True(t, strings.Contains(wrongLines, "\n"+path+" ") || strings.Contains(wrongLines, "\n"+path+"\n"), path)
+		}
+	})
 }

@@ -30,6 +30,7 @@ func (a *app) execute(ctx context.Context, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(a.out)
 	root.SetErr(a.err)
+	strictHelp(root)
 	cmd, err := root.ExecuteContextC(ctx)
 	if cerr := a.open.Close(); err == nil {
 		err = cerr
@@ -73,6 +74,34 @@ func (a *app) root() *cobra.Command {
 	)
 	commandline.Complete(root, func() string { return a.open.File })
 	return root
+}
+
+// strictHelp makes cobra's commands help and completion refuse unknown words, as all other commands do. The output of
+// root must be set before, because the command completion stores it.
+func strictHelp(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.Short = "print a script that completes commands, flags and names in a shell"
+			c.Args, c.RunE = knownVerb, func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		case "help":
+			c.Short = "print the help of a command"
+			c.Run, c.RunE = nil, func(cmd *cobra.Command, args []string) error {
+				of, left, err := cmd.Root().Find(args)
+				if err == nil && len(left) > 0 {
+					err = knownVerb(of, left)
+				}
+				if err != nil {
+					// Cause: the command does not exist
+					return failure.Usage("`penstock --help` lists the commands and flags", "%w", err)
+				}
+				of.InitDefaultHelpFlag()
+				return of.Help()
+			}
+		}
+	}
 }
 
 // knownVerb returns an error for an unknown command.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/daemon"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
@@ -59,6 +60,9 @@ func runUI(ctx context.Context, a *app, to string, browser bool) (err error) {
 	}
 	a.open.ReadOnly, a.open.Pool = true, open.NewDestinationPool()
 	c, err := a.open.LoadDestinations()
+	if faults, ok := errors.AsType[config.Faults](err); ok && only.To != to {
+		return failure.Usage("", "--to: %s", faults[0].Message) // the file is temporary, so its name would not help
+	}
 	if err != nil {
 		return err
 	}

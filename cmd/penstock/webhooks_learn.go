@@ -65,6 +65,9 @@ the captured deliveries become events. A scheme in pipelines.yaml takes preceden
 // learning() returns the source that the arguments select. It returns an error if no source or several sources match,
 // or if the scheme of the source is configured and there is nothing to learn.
 func learning(c *config.Config, args []string) (config.Source, error) {
+	if err := knownSource(c, args); err != nil {
+		return config.Source{}, err
+	}
 	var all []config.Source
 	var names []string
 	for _, s := range c.Sources {
@@ -75,7 +78,7 @@ func learning(c *config.Config, args []string) (config.Source, error) {
 	switch {
 	case len(all) == 0:
 		return config.Source{}, failure.Usage("configure `webhooks: {secret: …}` under a source",
-			"no source in %s receives webhooks", strings.Join(append([]string{c.File}, args...), " "))
+			"no source in %s receives webhooks", strings.Join(append([]string{c.File}, args...), ", source "))
 	case len(all) > 1:
 		return config.Source{}, failure.Usage("", "name a source: %s has %s", c.File, strings.Join(names, ", "))
 	case len(all[0].Webhooks.Schemes) > 0:
@@ -183,6 +186,7 @@ func unlearned(s config.Source, f signature.Finding, captures []state.Event, why
 		for _, o := range f.Others {
 			all = append(all, indented("scheme:\n"+indented(o.YAML())))
 		}
+		// Cause: several schemes verify the captured deliveries
 		return failure.Hinted(err, "find out which of these schemes the platform uses, and put it into the configuration:\n"+strings.Join(all, "  or\n"))
 	case f.Partial >= signature.MinBodies:
 		var numbers []string

@@ -40,6 +40,7 @@ var rules = []rule{
 	{regexp.MustCompile(`\b` + file + `: permission denied`), "no permission for $1"},
 	{regexp.MustCompile(`\b` + file + `: is a directory`), "$1 is a folder"},
 	{regexp.MustCompile(`\b` + file + `: not a directory`), "a part of the path $1 is not a folder"},
+	{regexp.MustCompile(`: is a directory\b`), ": it is a folder"}, // after a path that penstock has named
 	{regexp.MustCompile(`\bstrconv\.ParseBool: parsing ("(?:[^"\\]|\\.)*"): invalid syntax`), "$1 is neither true nor false"},
 	{regexp.MustCompile(`\bstrconv\.\w+: parsing ("(?:[^"\\]|\\.)*"): (?:invalid syntax|value out of range)`), "$1 is not a number in range"},
 	{regexp.MustCompile(`\btime: (?:invalid duration|unknown unit "[^"]*" in duration|missing unit in duration) ("[^"]*")`), "$1 is not a duration; want a number and a unit, such as 30s, 5m or 2h"},
@@ -47,6 +48,8 @@ var rules = []rule{
 	{regexp.MustCompile(`\bunexpected end of JSON input\b`), "the JSON ends too early"},
 	{regexp.MustCompile(`\binvalid character ('(?:[^'\\]|\\.)*') ` + place + `\b`), "unexpected character $1"},
 	{regexp.MustCompile(`(\b(?:request "[^"]*"|connection to \S+|connect to \S+): )(?:unexpected )?EOF\b`), "${1}the connection was closed"},
+	{regexp.MustCompile(`\bsequence end token '\]' not found`), "the closing ] is missing"},
+	{regexp.MustCompile(`\bcould not find flow mapping end token '\}'`), "the closing } is missing"},
 	{regexp.MustCompile(`\bunexpected EOF\b`), "the data ends too early"},
 	{regexp.MustCompile(`: EOF\b`), ": the data ends too early"}, // of a file, for example
 }

@@ -151,8 +151,11 @@ func Pick[T any](file, what, flag string, all []T, called func(T) string, name s
 	}
 	var none T
 	hint := "the " + what + "s are " + strings.Join(names[:min(len(names), maxNamed)], ", ")
-	if len(names) > maxNamed {
+	switch {
+	case len(names) > maxNamed:
 		hint += " and others"
+	case len(names) == 1:
+		hint = "the only " + what + " is " + names[0]
 	}
 	switch {
 	case name != "":

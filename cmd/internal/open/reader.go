@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 
@@ -139,8 +140,20 @@ func (o *Opener) readPart(ctx context.Context, c *config.Config, d config.Destin
 	if err != nil {
 		return err
 	}
-	err = use(&Reader{Destination: dest, Name: d.Name, Config: d, Kind: p, Conf: c, Source: source, Shared: c.Shared(d)})
+	err = unanswered(d.Name, use(&Reader{Destination: dest, Name: d.Name, Config: d, Kind: p, Conf: c, Source: source, Shared: c.Shared(d)}))
 	return errors.Join(err, dest.Close())
+}
+
+// unanswered adds a hint to the error of a server that cannot be reached. Some destinations connect only when they are
+// read.
+func unanswered(name string, err error) error {
+	if _, ok := errors.AsType[*net.OpError](err); !ok {
+		return err
+	}
+	if _, ok := errors.AsType[*failure.Error](err); ok {
+		return err
+	}
+	return failure.Hinted(fmt.Errorf("read destination %s: %w", name, err), "check the destination's url (host, port) and that the server is running")
 }
 
 // Ask passes a querier for the destination to use(). It returns an error if the destination does not support SQL.
