@@ -99,8 +99,10 @@ func (a *app) printError(err error) {
 	case ok && f.Hint != "":
 		hint = f.Hint
 	case errors.Is(err, state.ErrLocked):
+		// Cause: another process holds a lock, for example a run of the same pipeline
 		hint = "wait for the other process or stop it, then run again; nothing was changed"
 	case errors.Is(err, syscall.ENOSPC) && !unprinted:
+		// Cause: no space is left on the disk
 		hint = render.HintFull
 	}
 	if a.started && a.logFormat == "json" {

@@ -66,8 +66,10 @@ func checkBucket(ctx context.Context, opener *open.Opener, d config.Destination)
 	}
 	err = l.(*parquet.Lake).Check(ctx)
 	if errors.Is(err, parquet.ErrUnconditional) {
+		// Cause: the object store ignores conditions of a request, so two writers could overwrite each other
 		err = failure.Hinted(err, "use a store that supports If-None-Match on PUT: most stores have supported it since 2024; old server versions and Google's S3 API do not. For Google use gs://")
 	} else if err != nil {
+		// Cause: the key may not list, read, write or delete objects
 		err = failure.Hinted(err, "give the key the rights to list, read, write and delete below the prefix")
 	}
 	return errors.Join(err, l.Close())

@@ -72,6 +72,7 @@ func absentFile(d config.Destination) error {
 // everyone may write to the file.
 func checkFile(_ context.Context, _ *open.Opener, d config.Destination) error {
 	path, _ := open.FilePath(d)
+	// Cause: penstock cannot write to the folder of the file
 	if err := checkFolder(filepath.Dir(path), "create the folder and let penstock write to it; the write-ahead log is in this folder too"); err != nil {
 		return err
 	}

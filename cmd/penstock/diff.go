@@ -72,6 +72,7 @@ func diffRuns(ctx context.Context, a *app, d *open.Reader, table, from, to strin
 		}
 	}
 	if err := history.CheckKept(ctx, d, from, spans[from].Until); err != nil {
+		// Cause: the changes of the run are not stored any more
 		return failure.Hinted(err, "name a run that ended later; the pipeline's key `keep` sets how long changes are stored")
 	}
 	log, err := history.ReadRowLog(ctx, d, table, history.Period{Since: spans[from].Until, Until: spans[to].Until})

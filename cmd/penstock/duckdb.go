@@ -62,6 +62,7 @@ func openDuckDB(ctx context.Context, opener *open.Opener, d config.Destination) 
 	}
 	db, err := duckdb.Open(ctx, o)
 	if errors.Is(err, duckdb.ErrNotBuilt) {
+		// Cause: this build of penstock has no DuckDB
 		return nil, failure.Hinted(err, "build with `make build`, which sets both and needs only a C compiler")
 	}
 	if err != nil {

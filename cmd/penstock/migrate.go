@@ -53,6 +53,7 @@ func migrateState(ctx context.Context, a *app) error {
 	case errors.Is(err, state.ErrNewer):
 		return open.StateTrouble(err)
 	case err != nil:
+		// Cause: the tables of the state cannot be created
 		return failure.Hinted(err, "the role needs CREATE on the database, or on the schema once it exists")
 	case a.json:
 		return render.NewEncoder(a.out).Encode(migrated{from, to})

@@ -63,8 +63,10 @@ func checkMySQL(ctx context.Context, opener *open.Opener, d config.Destination) 
 	_, lacking := errors.AsType[mysql.Problems](err)
 	switch {
 	case lacking:
+		// Cause: the user lacks rights in the database
 		err = failure.Hinted(err, "let an administrator run the statements above, or use another user in the destination's url")
 	case err != nil && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, state.ErrLocked):
+		// Cause: the server does not answer, or refuses the connection
 		err = failure.Hinted(err, "check the destination's url (host, port, database, user, password, tls) and that the server is running")
 	}
 	return errors.Join(err, db.Close())

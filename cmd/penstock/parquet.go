@@ -34,6 +34,7 @@ func parquetKind() open.Kind {
 				return checkBucket(ctx, opener, d)
 			}
 			if absentFile(d) == nil {
+				// Cause: penstock cannot write to the folder of the lake
 				return checkFolder(path, "let penstock write to it")
 			}
 			above := filepath.Dir(path)
@@ -42,6 +43,7 @@ func parquetKind() open.Kind {
 					break
 				}
 			}
+			// Cause: penstock cannot create the folder of the lake
 			return checkFolder(above, "create the folder and let penstock write to it")
 		},
 		Locate: func(ctx context.Context, _ config.Destination, l load.Destination, table string) (string, error) {

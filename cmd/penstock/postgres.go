@@ -75,6 +75,7 @@ func (p postgresOpener) dial(ctx context.Context, opener *open.Opener, d config.
 	case errors.Is(err, postgres.ErrUnsafe), errors.As(err, new(*failure.Error)), errors.Is(err, syscall.ENOSPC):
 		return nil, err
 	case err != nil:
+		// Cause: the Postgres server does not answer, or refuses the connection
 		return nil, failure.Hinted(err, "check the destination's url (host, port, database, user, password, sslmode) and that the server is running")
 	}
 	return db, nil
@@ -105,6 +106,7 @@ func (p postgresOpener) check(ctx context.Context, opener *open.Opener, d config
 	}
 	err = db.Check(ctx)
 	if _, lacking := errors.AsType[postgres.Problems](err); lacking {
+		// Cause: the role lacks rights in the database
 		err = failure.Hinted(err, "let an administrator run the statements above, or use another role in the destination's url")
 	}
 	return errors.Join(err, db.Close())

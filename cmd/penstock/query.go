@@ -50,6 +50,7 @@ a formula gets a ' before it, unless --exact is set.`,
 				return err
 			}
 			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error {
+				// Cause: several sources share the tables of the destination
 				if err := d.Together(fmt.Sprintf("put WHERE %s = '%s' into the query", schemas.ColSource, d.Source)); err != nil {
 					return err
 				}

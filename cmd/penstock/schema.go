@@ -98,6 +98,7 @@ func showSchema(ctx context.Context, a *app, d *open.Reader, table string) error
 
 // acceptSchema accepts the present columns of a table, and prints how these columns differ from the recorded columns.
 func acceptSchema(ctx context.Context, a *app, d *open.Reader, table string) error {
+	// Cause: several sources share the tables of the destination
 	if err := d.Together("accept applies to all sources of the table: omit --source"); err != nil {
 		return err
 	}
@@ -106,6 +107,7 @@ func acceptSchema(ctx context.Context, a *app, d *open.Reader, table string) err
 	}
 	changes, err := d.Accept(ctx, table)
 	if err != nil {
+		// Cause: penstock cannot accept the table as it is
 		return failure.Hinted(err, "restore the table to what `penstock schema show "+table+"` prints")
 	}
 	out := render.Answer{Columns: render.Fields(load.Changes, "table", "column", "action", "from_type", "to_type")}

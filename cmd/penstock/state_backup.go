@@ -83,8 +83,10 @@ func stateDir(a *app) (string, error) {
 func backupTrouble(err error) error {
 	switch {
 	case errors.Is(err, state.ErrOccupied):
+		// Cause: the folder exists and is not empty
 		return failure.Usage("name a folder that does not exist; before a restore, stop penstock and move the state folder away", "%w", err)
 	case errors.Is(err, state.ErrDamaged):
+		// Cause: a file of the backup is damaged
 		return failure.Hinted(err, "nothing was restored; use another backup")
 	}
 	return err

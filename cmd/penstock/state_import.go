@@ -95,6 +95,7 @@ func readMoves(path string, d *open.Reader, only []string) ([]move, error) {
 		faults = append(faults, fmt.Errorf("%s: %w", path, err))
 	}
 	if len(faults) > 0 {
+		// Cause: a line of the file is no exported cursor
 		return nil, failure.Usage("no cursor was changed; import a file that `penstock state export` has written", "%w", errors.Join(faults...))
 	}
 	if len(moves) == 0 {

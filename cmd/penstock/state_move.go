@@ -65,6 +65,7 @@ func moveCursors(ctx context.Context, a *app, d *open.Reader, moves []move, yes 
 	defer unlock()
 	for i, m := range todo {
 		if err := commitMove(ctx, a, d, m, backup); err != nil {
+			// Cause: a cursor could not be moved
 			return failure.Hinted(err, fmt.Sprintf("before this error, %d of %s moved; `penstock state import %s` restores all cursors", i, render.Plural(len(todo), "cursor"), backup))
 		}
 	}

@@ -51,6 +51,7 @@ func printViews(ctx context.Context, a *app, d *open.Reader, apply bool) error {
 	if err != nil {
 		return fmt.Errorf("load views: %w", err)
 	}
+	// Cause: several sources share the tables of the destination
 	if err := d.Together("views cover all sources of the tables: omit --source"); err != nil {
 		return err
 	}

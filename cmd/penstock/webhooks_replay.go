@@ -57,6 +57,7 @@ func replayEvents(ctx context.Context, a *app, k eventFilter, args []string) err
 	}
 	b, err := a.open.State(c).OpenInbox(ctx, state.InboxOptions{})
 	if errors.Is(err, state.ErrLocked) {
+		// Cause: another process has the inbox open
 		return failure.Hinted(err, "`penstock serve` has the inbox open; replay the events on its webhooks page, or stop `penstock serve` first")
 	}
 	if err != nil {
@@ -71,6 +72,7 @@ func replayEvents(ctx context.Context, a *app, k eventFilter, args []string) err
 	for _, n := range ordinals {
 		l, err := b.Event(ctx, n)
 		if errors.Is(err, state.ErrNoEvent) {
+			// Cause: the inbox has no event with this number
 			return failure.Hinted(err, "the event never arrived, or is already in every destination: see the table _penstock_events")
 		}
 		if err == nil {

@@ -61,10 +61,13 @@ func (e *tokenError) Error() string { return e.text }
 func (t *tokens) hint() string {
 	switch {
 	case t == nil:
+		// Cause: the catalog requires a token
 		return "\nhint: set token or credential"
 	case t.fresh == nil:
+		// Cause: the catalog refuses the token
 		return "\nhint: check token: it may have expired; with credential, penstock renews tokens"
 	default:
+		// Cause: the catalog refuses the token that it has issued, or the token endpoint refuses the credential
 		return "\nhint: check credential, token_url and scope"
 	}
 }

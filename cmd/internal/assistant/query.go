@@ -33,6 +33,7 @@ func (a *Assistant) queryFor(c caller) func(context.Context, QueryInput) (browse
 		err = a.Browser.Read(ctx, in.Destination, func(d *open.Reader) error {
 			out, err = a.Browser.Query(ctx, d, in.SQL, browse.Limits{Rows: cmp.Or(in.Limit, browse.DefaultRows), Bytes: maxBytes})
 			if _, hinted := errors.AsType[*failure.Error](err); err != nil && !hinted && !errors.Is(err, load.ErrTooLarge) {
+				// Cause: the statement cannot be run
 				err = failure.Hinted(err, "list_tables lists the tables, and describe_table their columns")
 			}
 			return err

@@ -89,8 +89,10 @@ func (b *Browser) Explain(ctx context.Context, err error) (text, hint string) {
 	}
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		// Cause: a statement took longer than 30 seconds
 		text, hint = "stopped, because it took too long", "read fewer rows: add filters, aggregate, or name fewer tables. If a sync is writing to the file, try again later"
 	case errors.Is(err, state.ErrLocked):
+		// Cause: a sync has the DuckDB file open
 		hint = "a sync is writing to the file; try again in a few seconds. With `publish:` under the destination, readers get a copy that is never locked"
 	}
 	if c, loaded := b.Opener.LoadDestinations(); loaded == nil {

@@ -46,6 +46,7 @@ func statement(d *open.Reader, sql string) error {
 	if err := CheckLength(sql); err != nil {
 		return err
 	}
+	// Cause: several sources share the tables of the destination
 	return d.Together(fmt.Sprintf("put WHERE %s = '%s' into the query", schemas.ColSource, d.Source))
 }
 

@@ -14,6 +14,7 @@ func Commands(ctx context.Context, o *open.Opener, p config.Pipeline) (all []Fin
 	for _, c := range p.After {
 		f := Finding{Part: "pipeline " + p.Name + " after", OK: true, Detail: strings.Join(c.Words, " ")}
 		if _, err := o.Command(c); err != nil {
+			// Cause: a program of `after` is not found
 			f = Failed(ctx, f.Part, err, "the program must be in PATH, or have a path that is relative to the folder of the configuration")
 		}
 		all = append(all, f)

@@ -42,8 +42,10 @@ func LocateBases(ctx context.Context, o *open.Opener, c *config.Config, p config
 // answers at another base URL of the same host, the hint names that URL.
 func locateBase(ctx context.Context, o *open.Opener, c *config.Config, p config.Pipeline, src config.Source, surface schemas.Surface, err error) error {
 	at := src.Surface(surface)
+	// Cause: the platform does not answer at base_url
 	hint := hintBase
 	if base, stream := answeringBase(ctx, o, c, p, surface, at.BaseURL); base != "" {
+		// Cause: the platform answers at another path of the host
 		hint = fmt.Sprintf("stream %s can be read at %s; set base_url: %s", stream, base, base)
 	}
 	fault := config.Fault{File: c.File, Pos: at.BaseAt, Message: fmt.Sprintf("base_url %s of source %s %s", at.BaseURL, src.Name, surface)}

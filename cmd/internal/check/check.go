@@ -134,8 +134,10 @@ func checkSignIns(ctx context.Context, o *open.Opener, c *config.Config, source 
 		case err != nil:
 			all = append(all, Failed(ctx, part, err, ""))
 		case st.Trouble != "":
+			// Cause: the stored sign-in has ended
 			all = append(all, Failed(ctx, part, errors.New(render.SignIn(st)), login+" signs in again"))
 		case len(st.MissingScopes) > 0:
+			// Cause: the sign-in lacks scopes that are configured
 			all = append(all, Failed(ctx, part, errors.New(render.SignIn(st)), login+" requests the missing scopes; streams that need them cannot be read"))
 			continue
 		default:
@@ -219,6 +221,7 @@ func probeStream(ctx context.Context, o *open.Opener, c *config.Config, p config
 // says that base_url is not the address of the platform.
 func surfaceRemedy(err error, stream string) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok && e.Class == wire.Malformed {
+		// Cause: the answer of the test request is not in the expected format
 		return hintBase
 	}
 	return render.Remedy(err, stream)
@@ -238,6 +241,7 @@ func State(ctx context.Context, o *open.Opener, c *config.Config) []Finding {
 	case errors.Is(err, postgres.ErrUnmigrated), errors.Is(err, state.ErrNewer):
 		return []Finding{Failed(ctx, "state", open.StateTrouble(err), "")}
 	case err != nil:
+		// Cause: the state database does not answer
 		return []Finding{Failed(ctx, "state", err, "`state:` in the configuration sets the database")}
 	case len(h.MissingRights) > 0:
 		return []Finding{Failed(ctx, "state", failure.Usage("ask the owner of the schema to run: GRANT USAGE ON SCHEMA "+render.SQLName(h.Schema)+" TO …; GRANT "+h.MissingRights[0]+" TO …; and so on",
@@ -246,6 +250,7 @@ func State(ctx context.Context, o *open.Opener, c *config.Config) []Finding {
 	f := Finding{Part: "state", OK: true, Detail: fmt.Sprintf("%s, schema %s, version %d, Postgres %s", open.StateHost(c), h.Schema, h.Version, h.Server)}
 	if db.Vault().Check() != nil {
 		f.Detail += "; without a key it cannot store tokens"
+		// Cause: the state database has no key, so it cannot store tokens
 		f.Hint = open.HintKey
 	}
 	return append([]Finding{f}, checkClock(h.Ahead)...)

@@ -38,6 +38,7 @@ func Destination(ctx context.Context, o *open.Opener, c *config.Config, d config
 	if _, err := dest.Cursor(ctx, state.Key{Pipeline: "check", Stream: "check"}); err != nil {
 		hint := ""
 		if errors.Is(err, state.ErrLocked) {
+			// Cause: another program has the file of the destination open
 			hint = "close the program that has it open, or wait; a sync would wait too, then exit with code 75"
 		}
 		return []Finding{Failed(ctx, part, err, hint)}
@@ -95,9 +96,11 @@ func checkTables(ctx context.Context, c *config.Config, d config.Destination, de
 		misfits = append(misfits, checker.CheckTable(schemas.Table{Name: s.Table.Name, Columns: columns}))
 	}
 	if err := errors.Join(misfits...); err != nil {
+		// Cause: the type of a column does not fit the transform in `partition_by`
 		return "", failure.Usage("choose another column or transform, or set the type of the column under `columns:` of the stream", "%w", err)
 	}
 	if loaded && !found {
+		// Cause: the name of the column in `partition_by` may be misspelled
 		hint = fmt.Sprintf("no table has the column %q of partition_by, so no table is partitioned", by)
 	}
 	return hint, nil

@@ -16,8 +16,10 @@ import (
 // UsageError returns the error for a command line that cobra cannot parse, in words for users. The argument cmd is the
 // command that the user has called.
 func UsageError(cmd *cobra.Command, err error) error {
+	// Cause: an argument or flag is wrong
 	hint := fmt.Sprintf("`%s --help` lists the arguments and flags", cmd.CommandPath())
 	if cmd.HasSubCommands() {
+		// Cause: the command does not exist
 		hint = fmt.Sprintf("`%s --help` lists the commands and flags", cmd.CommandPath())
 	}
 	return failure.Usage(hint, "%s", usage(cmd, err))

@@ -25,11 +25,11 @@ func badPattern(text string, all []Stream) string {
 	if w := slices.IndexFunc(all, func(s Stream) bool { return s.Name == name }); w >= 0 {
 		return fmt.Sprintf("%s is a %s endpoint and can never be read", name, all[w].Class)
 	}
-	hint := DidYouMean(name, readable(all))
-	if hint == "" {
-		hint = "; `penstock streams` lists them"
+	advice := DidYouMean(name, readable(all))
+	if advice == "" {
+		advice = "; `penstock streams` lists them"
 	}
-	return fmt.Sprintf("no stream %q%s", name, hint)
+	return fmt.Sprintf("no stream %q%s", name, advice)
 }
 
 func readable(all []Stream) []string {

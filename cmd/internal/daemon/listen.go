@@ -28,6 +28,7 @@ func Listen(c *config.Config, key, address string, log *slog.Logger) (net.Listen
 	if t := c.Serve.TLS; t != nil {
 		files = &certificateFiles{cert: t.Cert, key: t.Key, log: log}
 		if err := files.load(time.Now()); err != nil {
+			// Cause: the certificate or its key cannot be used
 			return nil, failure.Hinted(err, "check the files under `serve: {tls: {cert: …, key: …}}` in the configuration")
 		}
 	}
@@ -169,6 +170,7 @@ func CheckTLS(ctx context.Context, c *config.Config) []check.Finding {
 	leaf := f.current.Leaf
 	found := check.Finding{Part: "serve tls", OK: true, Detail: fmt.Sprintf("%s until %s", cmp.Or(strings.Join(leaf.DNSNames, ", "), leaf.Subject.CommonName, "certificate"), leaf.NotAfter.UTC().Format(time.DateOnly))}
 	if leaf.NotAfter.Sub(now) < soon {
+		// Cause: the certificate of the dashboard expires within two weeks
 		found.Hint = "the certificate expires soon; serve loads a new one when the files change"
 	}
 	return []check.Finding{found}

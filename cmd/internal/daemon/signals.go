@@ -280,6 +280,7 @@ func CheckAlerts(c *config.Config) []check.Finding {
 			seen[u] = true
 			f := check.Finding{Part: fmt.Sprintf("alerts %d", len(seen)), OK: true, Detail: signal.Service(u)}
 			if err := signal.CheckTarget(u); err != nil {
+				// Cause: the URL of a notification is not valid
 				f = check.Failed(context.Background(), f.Part, c.Fault(a.ToAt[i], "alerts to: "+err.Error()), "for the format of URLs see https://shoutrrr.nickfedor.com")
 			}
 			all = append(all, f)

@@ -41,6 +41,7 @@ func (x *Executor) after(ctx context.Context, r Run, report *pipeline.Report) (r
 // process opens no file of the pipeline's destinations that only one process can open.
 func (x *Executor) runCommands(ctx context.Context, r Run, run string) (all []pipeline.Command, err error) {
 	hinted := func(err error) error {
+		// Cause: a command of `after` was not run, or failed
 		return failure.Hinted(err, "the rows are loaded, only a command of `after` is missing; the next complete run runs the commands again")
 	}
 	if len(r.Pipeline.From) > 0 {

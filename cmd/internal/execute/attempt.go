@@ -154,6 +154,7 @@ func (x *Executor) load(ctx context.Context, j job, r *open.Run) (pipeline.Repor
 	if err != nil && len(report.Streams) == 0 {
 		err = fmt.Errorf("sync %s: %w", p.Name, err)
 		if !errors.Is(err, state.ErrLocked) && !errors.Is(err, syscall.ENOSPC) { // these have their own hints
+			// Cause: a run could not begin
 			err = failure.Hinted(err, "run `penstock check` for the cause and what to do; the tables were not changed")
 		}
 		return report, err

@@ -131,6 +131,7 @@ func (o Overflow) String() string {
 // Remedy returns a hint about how to get columns for the members.
 func (o Overflow) Remedy(s schemas.Stream) string {
 	columns, tables := s.Bounds()
+	// Cause: members of the records have no column
 	return fmt.Sprintf("the limit of the stream is %s and %s; raise max_columns or max_tables to add columns in the next full pass, or leave out fields with `select` or `drop`",
 		render.Plural(columns, "column"), render.Plural(tables, "child table"))
 }

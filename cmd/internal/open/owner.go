@@ -114,6 +114,7 @@ func (o *Opener) checkOwner(ctx context.Context, c *config.Config, d config.Dest
 	}
 	if here := o.Host(); of.Host != here {
 		e := &ElsewhereError{destination: d.Name, shown: d.Shown, Owner: of, here: here}
+		// Cause: another host wrote the file or folder of the destination
 		return false, text, failure.Usage(fmt.Sprintf("run penstock there; to move the destination, stop penstock there, copy the files here and run `penstock state own --to %s`", d.Name), "%w", e)
 	}
 	return true, text, nil

@@ -98,6 +98,7 @@ func (o *Opener) share(ctx context.Context, c *config.Config, g *budget.Governor
 		return nil
 	}
 	if err := g.ShareFile(filepath.Join(c.State.Dir, budgetDir), name); err != nil {
+		// Cause: the file that counts requests cannot be written
 		return failure.Usage("let penstock write to the folder that `state:` in the configuration sets: all runs on this machine count their requests there", "%w", err)
 	}
 	return nil

@@ -76,18 +76,25 @@ func StateTrouble(err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	case postgres.Unavailable(err):
+		// Cause: the state database does not answer
 		return &failure.Error{Err: err, Hint: "run again when the database answers; committed data is safe", Code: failure.ExitPartial}
 	case errors.Is(err, postgres.ErrUnmigrated):
+		// Cause: the state database lacks tables, or has tables of an older version
 		return failure.Usage("run `penstock migrate` with a role that may create tables", "%w", err)
 	case errors.Is(err, postgres.ErrPooled):
+		// Cause: a connection pooler is between penstock and the state database
 		return failure.Usage("use the address of the database itself in `state:` for `penstock migrate`; all other commands work through the pooler", "%w", err)
 	case errors.Is(err, state.ErrNewer):
+		// Cause: the state has tables of a newer version
 		return failure.Usage("a newer version of penstock has upgraded the state: install that version here too", "%w", err)
 	case errors.Is(err, postgres.ErrNoKey):
+		// Cause: tokens must be stored in the state database, and there is no key to encrypt them
 		return failure.Usage(HintKey, "%w", err)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, state.ErrExposed):
+		// Cause: the state folder cannot be written, or other users can write to it
 		return failure.Usage("let penstock write to the folder that `state:` in the configuration sets", "%w", err)
 	}
+	// Cause: any other error of the state
 	return failure.Usage("let penstock write to the folder or database that `state:` in the configuration sets", "%w", err)
 }
 

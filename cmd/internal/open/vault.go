@@ -17,6 +17,7 @@ func (o *Opener) SignIns(c *config.Config, source string) ([]config.SignIn, erro
 		return nil, err
 	}
 	if err := vault.Check(); errors.Is(err, state.ErrExposed) {
+		// Cause: other users could read or change the state folder
 		return nil, failure.Usage("penstock would store tokens in this place; nothing was written", "%w", err)
 	} else if err != nil {
 		return nil, StateTrouble(err)

@@ -98,6 +98,7 @@ func Found(f forecast.Forecast, refused []string, failed int, trouble error) []s
 		Plural(int(f.Records), "row"), cmp.Or(least, "about "), Plural(int(f.Requests), "request"), Brief(Lasting(f.Seconds)))}
 	if len(refused) > 0 {
 		lines = append(lines, fmt.Sprintf("the credentials may not read %s: %s", Plural(len(refused), "list"), shortened(refused)),
+			// Cause: the credentials may not read some lists
 			"hint: give them the rights, or leave these streams out: "+without(refused))
 	}
 	if failed > 0 {

@@ -80,6 +80,7 @@ func (p *dataPages) read(ctx context.Context, v *dataView, use func(context.Cont
 	case p.reads <- struct{}{}:
 		defer func() { <-p.reads }()
 	case <-ctx.Done():
+		// Cause: several pages of the dashboard read data at the same time
 		v.Fault, v.Hint = "other pages are reading data", "try again later"
 		return
 	}
