@@ -92,6 +92,7 @@ func runScripts(t *testing.T, files []string, setup func(*testscript.Env) error,
 		"bucket":   scriptBucket,
 		"surface":  scriptSurface,
 		"deliver":  scriptDeliver,
+		"follow":   scriptFollow,
 	}
 	maps.Copy(cmds, more)
 	testscript.Run(t, testscript.Params{
@@ -121,6 +122,7 @@ func setupScript(env *testscript.Env) error {
 	env.Setenv("GOGC", os.Getenv("GOGC"))
 	env.Setenv("TZ", "UTC")
 	env.Values[platformKey{}] = platform
+	env.Values[environmentKey{}] = env.Vars
 	return nil
 }
 
