@@ -98,7 +98,7 @@ var line = map[string][]string{
 
 	"cmd/internal/execute": {"cmd/internal/after", "cmd/internal/check", "cmd/internal/config", "cmd/internal/deltas", "cmd/internal/failure", "cmd/internal/fleet", "cmd/internal/fleet/queue", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/parents", "cmd/internal/pipeline/runid", "cmd/internal/render", "extract", "extract/wire", "load", "schemas", "state", "state/postgres", "state/retry"},
 
-	"cmd/internal/fleet":        {"cmd/internal/pipeline", "schemas", "state", "state/retry"},
+	"cmd/internal/fleet":        {"cmd/internal/pipeline", "extract/wire", "schemas", "state", "state/retry"},
 	"cmd/internal/fleet/queue":  {"state"},
 	"cmd/internal/fleet/sizing": nil,
 

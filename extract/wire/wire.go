@@ -231,8 +231,9 @@ func (r *Response) Release() {
 
 // Read makes the request and returns its answer. It waits for the governor, follows redirects within the origin,
 // renews a refused token, and retries faults that may pass. Its error is an *[Error], or wraps the cause if ctx has
-// ended.
+// ended. It reports its beginning and its end to the trace of ctx: see [WithTrace].
 func (c *Client) Read(ctx context.Context, r Request) (*Response, error) {
+	defer BeginRead(ctx)()
 	k, err := c.newCall(r)
 	if err != nil {
 		return nil, err

@@ -13,9 +13,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
+	"github.com/penstock-data/penstock/extract/wire"
 )
 
+// sleep waits for the source. It returns true if the job is put off first.
 func sleep(ctx context.Context, d time.Duration) bool {
+	defer wire.BeginRead(ctx)()
 	select {
 	case <-time.After(d):
 		return false
@@ -26,9 +29,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 type workspace func(ctx context.Context, beat func()) (again bool)
 
-func sound(_ context.Context, beat func()) bool {
+func sound(ctx context.Context, beat func()) bool {
 	for range 10 {
-		time.Sleep(200 * time.Millisecond)
+		if sleep(ctx, 200*time.Millisecond) {
+			return true
+		}
 		beat()
 	}
 	return false

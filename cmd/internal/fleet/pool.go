@@ -114,7 +114,7 @@ func (s *run) start(ctx context.Context, t *task) {
 		s.begun++
 	}
 	t.runningJob = runningJob{round: t.round}
-	s.active[&t.runningJob] = true
+	s.add(&t.runningJob)
 	ctx = s.begin(ctx, &t.runningJob)
 	t.tried, t.again = true, false
 	go func() {

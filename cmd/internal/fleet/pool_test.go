@@ -66,7 +66,7 @@ func TestPoolWaits(t *testing.T) {
 					return sleep(ctx, 10*time.Minute)
 				}
 				for range 10 {
-					time.Sleep(100 * time.Millisecond)
+					sleep(ctx, 100*time.Millisecond)
 					beat()
 				}
 				mu.Lock()
@@ -100,5 +100,38 @@ func TestPoolStops(t *testing.T) {
 		time.AfterFunc(500*time.Millisecond, cancel)
 		require.Equal(t, 4, fleet.Pool{Width: 4, Most: 4}.Run(ctx, jobs))
 		require.Zero(t, under.Load())
+	})
+}
+
+// If a destination is slow, the pool starts no further jobs, and puts off none: the sources are not silent.
+func TestPoolSlowDestination(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var attempts, under, most atomic.Int64
+		var jobs []fleet.Job
+		for i := range 50 {
+			jobs = append(jobs, fleet.Job{Run: func(ctx context.Context, beat func()) bool {
+				attempts.Add(1)
+				most.Store(max(most.Load(), under.Add(1)))
+				defer under.Add(-1)
+				for range 3 {
+					if i%2 == 0 { // the job opens the destination before it reads
+						time.Sleep(time.Minute)
+					}
+					if sleep(ctx, 100*time.Millisecond) {
+						return true
+					}
+					beat()
+					select {
+					case <-time.After(time.Minute):
+					case <-ctx.Done():
+						return true
+					}
+				}
+				return false
+			}})
+		}
+		require.Equal(t, 50, fleet.Pool{Width: 4}.Run(t.Context(), jobs))
+		require.EqualValues(t, 50, attempts.Load())
+		require.EqualValues(t, 4, most.Load())
 	})
 }

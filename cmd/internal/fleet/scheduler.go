@@ -5,6 +5,8 @@ import (
 	"math"
 	"sync"
 	"time"
+
+	"github.com/penstock-data/penstock/extract/wire"
 )
 
 // scheduler tracks the jobs under way. Only one goroutine at a time may use the fields that mu does not guard.
@@ -14,9 +16,10 @@ type scheduler struct {
 	leaving int // active jobs that were put off
 
 	mu    sync.Mutex
-	first meanDuration
-	gaps  meanDuration
-	share float64 // share of recently started jobs whose source answered
+	clock runClock
+	first meanDuration // how long sources need for their first answer
+	gaps  meanDuration // how long sources need for a later answer
+	share float64      // share of recently started jobs whose source answered
 }
 
 type runningJob struct {
@@ -25,10 +28,17 @@ type runningJob struct {
 	aside  bool // the job continues without a slot
 	cancel context.CancelCauseFunc
 
-	begun       bool      // the job sends requests to its source
-	began, last time.Time // when the job began, and when its source last answered
-	answered    bool
-	judged      bool
+	begun    bool // the job uses its source and its destinations
+	reads    *reads
+	answered bool
+	judged   bool
+}
+
+// reads are the reads of a source by a job.
+type reads struct {
+	underWay int
+	ended    bool          // at least one has ended
+	last     time.Duration // when the last one ended, or when the first of those under way began; by the scheduler's clock
 }
 
 // Parameters of scheduler.share, a moving average.
@@ -47,18 +57,58 @@ func newScheduler(p Pool) *scheduler {
 	if p.Patience <= 0 {
 		p.Patience = DefaultPatience
 	}
-	return &scheduler{pool: p, active: map[*runningJob]bool{}, share: 1}
+	f := &scheduler{pool: p, active: map[*runningJob]bool{}, share: 1}
+	f.clock.step = f.look()
+	return f
 }
 
 func (f *scheduler) look() time.Duration { return f.pool.Patience / 16 }
 
+// add adds a job that is under way until leave() is called.
+func (f *scheduler) add(t *runningJob) {
+	if len(f.active) == 0 {
+		f.clock.start(&f.mu)
+	}
+	f.active[t] = true
+}
+
+// begin begins to measure how long the source of a job is silent. The job must use the returned context for its reads.
 func (f *scheduler) begin(ctx context.Context, t *runningJob) context.Context {
 	ctx, t.cancel = context.WithCancelCause(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := time.Now()
-	t.begun, t.began, t.last, t.answered, t.judged = true, now, now, false, false
-	return ctx
+	r := &reads{}
+	t.begun, t.reads, t.answered, t.judged = true, r, false, false
+	return wire.WithTrace(ctx, func() (end func()) { return f.read(r) })
+}
+
+// read records that a read is under way until end() is called.
+func (f *scheduler) read(r *reads) (end func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if r.underWay++; r.underWay == 1 {
+		r.last = f.clock.now()
+	}
+	return func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		times := &f.gaps
+		if !r.ended {
+			times = &f.first
+		}
+		times.observe(f.silence(r))
+		r.underWay--
+		r.ended, r.last = true, f.clock.now()
+	}
+}
+
+// silence returns how long a job has been waiting for its source. It is 0 while the job waits only for its destinations
+// or for the state. The caller must hold f.mu.
+func (f *scheduler) silence(r *reads) time.Duration {
+	if r.underWay == 0 {
+		return 0
+	}
+	return f.clock.now() - r.last
 }
 
 func (f *scheduler) end(t *runningJob) {
@@ -79,18 +129,15 @@ func (f *scheduler) end(t *runningJob) {
 func (f *scheduler) leave(t *runningJob) {
 	f.end(t)
 	delete(f.active, t)
+	if len(f.active) == 0 {
+		f.clock.stop()
+	}
 }
 
 func (f *scheduler) beat(t *runningJob) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	now := time.Now()
-	if t.answered {
-		f.gaps.observe(now.Sub(t.last))
-	} else {
-		f.first.observe(now.Sub(t.began))
-	}
-	t.answered, t.last = true, now
+	t.answered, t.reads.last = true, f.clock.now()
 	f.judge(t)
 }
 
@@ -112,10 +159,10 @@ func (f *scheduler) freeWidth() float64 {
 	defer f.mu.Unlock()
 	free := float64(f.pool.Width)
 	for t := range f.active {
-		switch silent := time.Since(t.last); {
-		case !t.begun, t.answered && silent <= f.gaps.timeout(f.pool.Patience):
+		switch {
+		case !t.begun, t.answered && f.silence(t.reads) <= f.gaps.timeout(f.pool.Patience):
 			free--
-		case !t.answered && silent <= f.first.timeout(f.pool.Patience):
+		case !t.answered && f.silence(t.reads) <= f.first.timeout(f.pool.Patience):
 			free -= f.share
 		case !t.answered:
 			f.judge(t)
@@ -127,7 +174,7 @@ func (f *scheduler) freeWidth() float64 {
 func (f *scheduler) waits(t *runningJob) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return t.begun && (!t.answered || time.Since(t.last) > f.gaps.timeout(f.pool.Patience))
+	return t.begun && (!t.answered || f.silence(t.reads) > f.gaps.timeout(f.pool.Patience))
 }
 
 func (f *scheduler) room() bool {
@@ -141,7 +188,8 @@ func (f *scheduler) room() bool {
 }
 
 // A job whose source has answered before is put off only after a silence of longSilence times Patience, because it has
-// work that would be interrupted.
+// work that would be interrupted. A job that waits for a busy destination is not put off: its next attempt would do the
+// same work again, at the same destination.
 const longSilence = 5
 
 // putOff interrupts jobs that wait for their sources, so that other jobs can start. An interrupted job starts again in
@@ -174,8 +222,8 @@ func (f *scheduler) longestSilent(waiting int) (found *runningJob, into int) {
 			late, round = longSilence*f.pool.Patience, t.round+1
 		}
 		switch {
-		case !t.begun || t.off || t.round == lastRound || waiting >= round || time.Since(t.last) <= late:
-		case found == nil || found.answered && !t.answered || found.answered == t.answered && t.last.Before(found.last):
+		case !t.begun || t.off || t.round == lastRound || waiting >= round || f.silence(t.reads) <= late:
+		case found == nil || found.answered && !t.answered || found.answered == t.answered && t.reads.last < found.reads.last:
 			found, into = t, round
 		}
 	}

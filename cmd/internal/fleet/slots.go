@@ -61,7 +61,7 @@ func (ps *Slots) take() (*Slot, <-chan struct{}) {
 		return nil, ps.freed
 	}
 	p := &Slot{of: ps, begins: make(chan struct{}, 1)}
-	ps.scheduler.active[&p.runningJob] = true
+	ps.scheduler.add(&p.runningJob)
 	ps.slots++
 	return p, nil
 }
