@@ -47,10 +47,10 @@ type Unit struct {
 }
 
 // A worker can disappear during an attempt. For example, the system may kill it because it uses too much memory. After
-// SuspectBroken such attempts in a row, a worker claims the unit without other units. So if the unit kills its workers,
-// it no longer breaks the attempts at other units. After MostBroken such attempts in a row, the unit fails. MostBroken
-// is large, because some clusters often remove machines. With a small limit, healthy units would sometimes fail by
-// chance. // Invariant 15
+// SuspectBroken such attempts in a row, the units of the attempt are suspect: a worker claims some of them without other
+// units, then fewer, then only one. So if one of them kills its workers, it no longer breaks the attempts at the others.
+// After MostBroken such attempts in a row, the unit fails. MostBroken is large, because some clusters often remove
+// machines. With a small limit, healthy units would sometimes fail by chance. // Invariant 15
 const (
 	MostBroken    = SuspectBroken + 5
 	SuspectBroken = 2
@@ -58,6 +58,18 @@ const (
 
 // Suspect reports whether the unit may be the cause of its workers' disappearance.
 func (u Unit) Suspect() bool { return u.Broken >= SuspectBroken }
+
+// suspectsTogether are the numbers of suspect units that are claimed together: first 16, then 4. Usually the machine was
+// the cause and not a unit, and a worker completes 111 units much sooner in 7 attempts than in 111.
+var suspectsTogether = [...]int{16, 4}
+
+// SuspectsTogether returns how many suspect units are claimed together if they were broken this many times.
+func SuspectsTogether(broken int) int {
+	if n := broken - SuspectBroken; n < len(suspectsTogether) {
+		return suspectsTogether[max(0, n)]
+	}
+	return 1
+}
 
 // DistinctUnits returns units without repetitions. Two units are the same if pipeline, source and part are equal.
 func DistinctUnits(units []Unit) []Unit {
@@ -90,7 +102,7 @@ type Claim struct {
 	Unit     int64         // ID of the unit; 0 for any
 	Limit    int           // greatest number of units; 0 for no limit
 	Early    bool          // also claim units before their NotBefore
-	Suspect  bool          // true: claim one suspect unit; false: claim units that are not suspect; see [Unit.Suspect]
+	Suspect  bool          // true: claim only suspect units, as many as [SuspectsTogether] allows; false: claim only other units; see [Unit.Suspect]
 }
 
 // ErrTaken is returned if a unit or a slot no longer belongs to this process. Either the unit was canceled, or another

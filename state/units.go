@@ -158,13 +158,14 @@ func (l *UnitsFile) ClaimUnits(ctx context.Context, c Claim) (units []Unit, err 
 			return err
 		}
 		u := first[0]
+		limit, least, most := orAll(c.Limit), 0, SuspectBroken-1
 		if c.Suspect {
-			c.Unit = u.ID
+			limit, least, most = SuspectsTogether(u.Broken), u.Broken, u.Broken
 		}
 		units, err = scanUnits(tx.QueryContext(ctx, `UPDATE units SET state = 'running', attempt = attempt + 1, worker = ?2, started = ?1, ended = 0, beat = ?3
-			WHERE id IN (SELECT id FROM units WHERE `+due+` AND run = ?4 AND pipeline = ?5 AND source = ?6 AND (id = ?7 OR ?7 = 0 AND broken < ?9)
+			WHERE id IN (SELECT id FROM units WHERE `+due+` AND run = ?4 AND pipeline = ?5 AND source = ?6 AND (?7 = 0 OR id = ?7) AND broken BETWEEN ?9 AND ?10
 				ORDER BY id LIMIT ?8) RETURNING `+unitColumns,
-			now.UnixMicro(), c.Worker, now.Add(c.For).UnixMicro(), u.Run, u.Pipeline, u.Source, c.Unit, orAll(c.Limit), SuspectBroken))
+			now.UnixMicro(), c.Worker, now.Add(c.For).UnixMicro(), u.Run, u.Pipeline, u.Source, c.Unit, limit, least, most))
 		return err
 	})
 	slices.SortFunc(units, func(a, b Unit) int { return cmp.Compare(a.ID, b.ID) })

@@ -156,12 +156,13 @@ func (l unitStore) ClaimUnits(ctx context.Context, c state.Claim) (units []state
 		if err != nil {
 			return err
 		}
+		limit, least, most := orAll(c.Limit), 0, state.SuspectBroken-1
 		if c.Suspect {
-			c.Unit = u.ID
+			limit, least, most = state.SuspectsTogether(u.Broken), u.Broken, u.Broken
 		}
 		rows, err = tx.Query(ctx, `UPDATE units SET state = 'running', attempt = attempt + 1, worker = $1, started = clock_timestamp(), ended = NULL, beat = statement_timestamp() + $2
-			WHERE id = ANY(ARRAY(SELECT id FROM units WHERE `+dueUnits(c)+` AND run = $3 AND pipeline = $4 AND source = $5 AND (id = $6 OR $6 = 0 AND broken < $8)
-				ORDER BY id LIMIT $7 FOR UPDATE SKIP LOCKED)) RETURNING `+unitColumns, c.Worker, c.For, u.Run, u.Pipeline, u.Source, c.Unit, orAll(c.Limit), state.SuspectBroken)
+			WHERE id = ANY(ARRAY(SELECT id FROM units WHERE `+dueUnits(c)+` AND run = $3 AND pipeline = $4 AND source = $5 AND ($6 = 0 OR id = $6) AND broken BETWEEN $8 AND $9
+				ORDER BY id LIMIT $7 FOR UPDATE SKIP LOCKED)) RETURNING `+unitColumns, c.Worker, c.For, u.Run, u.Pipeline, u.Source, c.Unit, limit, least, most)
 		if err == nil {
 			units, err = pgx.CollectRows(rows, unitOf)
 		}

@@ -3,6 +3,7 @@ package statetest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -164,57 +165,73 @@ func unitsTakenOver(t *testing.T, _ Rig, open func() state.Store) {
 	require.Equal(t, 1, all[0].Broken)
 }
 
-// In unitsBroken, the worker disappears at each attempt at one unit. In the end, this unit fails. The other units of
-// the same source are still completed. Invariant 15
+// In unitsBroken, the worker disappears at each attempt at one of twenty units of a source. Of the units that were
+// broken together, fewer and fewer are claimed together. In the end, this unit fails, and the others are completed.
+// Invariant 15
 func unitsBroken(t *testing.T, _ Rig, open func() state.Store) {
 	ctx, j := t.Context(), unitsOf(t, opened(t, open))
-	add(t, j, unit("s1", "bad"), unit("s1", "good"), unit("s1", "other"))
-	claimed := func(life time.Duration, suspect bool) (parts []string, units []state.Unit) {
+	var units []state.Unit
+	for n := range 20 {
+		units = append(units, unit("s1", fmt.Sprintf("u%02d", n)))
+	}
+	add(t, j, units...)
+	claimed := func(life time.Duration, suspect bool) (units []state.Unit) {
 		require.Eventually(t, func() bool {
 			units = claim(t, j, state.Claim{Worker: "w", For: life, Suspect: suspect})
 			return len(units) > 0
 		}, 5*time.Minute, time.Millisecond)
-		for _, u := range units {
-			parts = append(parts, u.Part)
+		return units
+	}
+	settle := func(next state.UnitState, units ...state.Unit) {
+		for i := range units {
+			units[i].State = next
 		}
-		return parts, units
+		require.NoError(t, j.EndAttempts(ctx, units))
 	}
 	const gone = time.Microsecond
 	for range state.SuspectBroken {
-		parts, _ := claimed(gone, false)
-		require.Equal(t, []string{"bad", "good", "other"}, parts)
+		require.Len(t, claimed(gone, false), 20)
 	}
-	parts, _ := claimed(gone, true)
-	require.Equal(t, []string{"bad"}, parts, "a suspect unit must be claimed without other units")
+	require.Len(t, claimed(gone, true), 16, "some suspect units are claimed together")
 	require.Empty(t, claim(t, j, state.Claim{Worker: "w"}), "suspect units must not be claimed together with other units")
-	for want, next := range map[string]state.UnitState{"good": state.UnitDone, "other": state.UnitWaiting} {
-		var units []state.Unit
-		require.Eventually(t, func() bool {
-			units = claim(t, j, state.Claim{Worker: "w", Suspect: true, Unit: map[string]int64{"good": 2, "other": 3}[want]})
-			return len(units) == 1
-		}, 5*time.Minute, time.Millisecond)
-		require.Equal(t, want, units[0].Part)
-		require.Equal(t, state.SuspectBroken, units[0].Broken)
-		units[0].State = next
-		require.NoError(t, j.EndAttempts(ctx, []state.Unit{units[0]}))
+	last := claimed(time.Hour, true)
+	require.Len(t, last, 4, "the units that were broken less often come first")
+	require.Equal(t, state.SuspectBroken, last[0].Broken)
+	settle(state.UnitWaiting, last...)
+	last = claimed(time.Hour, false)
+	require.Len(t, last, 4, "a worker has reported about these units, so they are no longer suspect")
+	require.Zero(t, last[0].Broken)
+	settle(state.UnitDone, last...)
+	require.Len(t, claimed(gone, true), 4, "the group that has the first unit")
+	for range 3 {
+		group := claimed(time.Hour, true)
+		require.Len(t, group, 4)
+		settle(state.UnitDone, group...)
 	}
-	parts, units := claimed(time.Hour, false)
-	require.Equal(t, []string{"other"}, parts, "a worker has reported about this unit, so the unit is no longer suspect")
-	require.Zero(t, units[0].Broken)
-	for range state.MostBroken - state.SuspectBroken - 1 {
-		parts, _ := claimed(gone, true)
-		require.Equal(t, []string{"bad"}, parts)
+	bad := claimed(gone, true)
+	require.Len(t, bad, 1)
+	for range 3 {
+		other := claimed(time.Hour, true)
+		require.Len(t, other, 1)
+		require.NotEqual(t, bad[0].ID, other[0].ID)
+		settle(state.UnitDone, other...)
 	}
-	var all []state.Unit
+	for range state.MostBroken - bad[0].Broken - 1 {
+		require.Equal(t, bad[0].ID, claimed(gone, true)[0].ID)
+	}
+	var left []state.Unit
 	require.Eventually(t, func() bool {
 		require.Empty(t, claim(t, j, state.Claim{Worker: "w", Suspect: true}))
 		var err error
-		all, err = j.Units(ctx, state.UnitFilter{})
+		left, err = j.Units(ctx, state.UnitFilter{})
 		require.NoError(t, err)
-		return all[0].State == state.UnitFailed
+		left = slices.DeleteFunc(left, func(u state.Unit) bool { return u.State == state.UnitDone })
+		return left[0].State == state.UnitFailed
 	}, 5*time.Minute, time.Millisecond)
-	require.Equal(t, state.MostBroken, all[0].Broken)
-	require.False(t, all[0].Ended.IsZero())
+	require.Len(t, left, 1)
+	require.Equal(t, bad[0].ID, left[0].ID)
+	require.Equal(t, state.MostBroken, left[0].Broken)
+	require.False(t, left[0].Ended.IsZero())
 }
 
 func unitsParkAndCancel(t *testing.T, _ Rig, open func() state.Store) {

@@ -57,7 +57,7 @@ func (d *delivery) runShared(ctx context.Context) error {
 	return d.attemptAll(ctx, false)
 }
 
-// runSuspects makes attempts at units that may have crashed their worker, one at a time, while nothing else runs in
+// runSuspects makes attempts at units that may have crashed their worker, a few at a time, while nothing else runs in
 // this process.
 func (d *delivery) runSuspects(ctx context.Context) error {
 	waits, err := d.suspects(ctx)
