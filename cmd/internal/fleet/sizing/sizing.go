@@ -80,6 +80,16 @@ func Measured() Costs {
 	}
 }
 
+// MeasuredUnchanged returns the costs of a run that finds no change.
+func MeasuredUnchanged() Costs {
+	return Costs{
+		Request: 0.8e-3, Record: 5.8e-6, Stream: 0.5e-3,
+		Commit: 1e-3, State: 4e-3, Lease: 0.4e-3,
+		Transactions: 6, Polls: 3, LeaseEvery: 1.1,
+		StreamWAL: 650, StateWAL: 400,
+	}
+}
+
 // Limit names a resource that units wait for.
 type Limit string
 
@@ -135,41 +145,51 @@ func Connections(slots int) int { return 4 + (slots+1)/2 }
 func (f Fleet) connections() int { return f.Workers * Connections(f.Slots) }
 
 // Largest returns the greatest number of workspaces, up to limit, that the fleet reads in the given time. It also
-// returns what prevents more. Numbers above 20 are up to five percent too low.
+// returns what prevents more. Numbers above 20 are up to five percent too low, and those above 8,000 up to ten percent.
+//
+// Largest simulates at most 8,000 workspaces. From there on, each further workspace takes as long as the last ones did.
 func Largest(w Workspaces, f Fleet, c Costs, within time.Duration, limit int) (int, Limit, error) {
 	if f.Connections > 0 && f.connections() > f.Connections {
 		return 0, Sessions, nil
 	}
-	fits := func(n int) (bool, Limit, error) {
+	run := func(n int) (Outcome, error) {
 		w.Count = n
-		o, err := Run(w, f, c)
-		return err == nil && o.Took <= within, o.Bound, err
+		return Run(w, f, c)
 	}
-	low, high := 0, 1
-	var bound Limit
-	for low < limit { // until high does not fit
-		ok, why, err := fits(high)
-		if err != nil {
-			return 0, "", err
-		}
-		if bound = why; !ok {
-			break
-		}
-		low, high = high, min(2*high, limit)
-		if low == high {
-			return limit, bound, nil
-		}
+	half := min(max(50, 8*f.Workers*f.Slots), 4000)
+	most := min(2*half, limit)
+	all, err := run(most)
+	if err != nil {
+		return 0, "", err
 	}
+	if all.Took > within {
+		return bisect(run, within, most, all.Bound)
+	}
+	if most == limit {
+		return limit, all.Bound, nil
+	}
+	part, err := run(half)
+	if err != nil {
+		return 0, "", err
+	}
+	each := max(1, (all.Took-part.Took)/time.Duration(half))
+	return min(limit, most+int((within-all.Took)/each)), all.Bound, nil
+}
+
+// bisect returns how many workspaces are read in the given time. So many workspaces as high take longer, because of the
+// limit bound.
+func bisect(run func(int) (Outcome, error), within time.Duration, high int, bound Limit) (int, Limit, error) {
+	low := 0
 	for high-low > max(1, low/20) {
 		mid := low + (high-low)/2
-		ok, why, err := fits(mid)
+		o, err := run(mid)
 		if err != nil {
 			return 0, "", err
 		}
-		if ok {
+		if o.Took <= within {
 			low = mid
 		} else {
-			high, bound = mid, why
+			high, bound = mid, o.Bound
 		}
 	}
 	return low, bound, nil

@@ -78,6 +78,23 @@ func TestLargest(t *testing.T) {
 	require.Zero(t, n)
 }
 
+// TestLargestOfMany: Largest does not simulate so many workspaces, but its result agrees with a simulation.
+func TestLargestOfMany(t *testing.T) {
+	w := Workspaces{Count: 1, Skew: 1, Rate: 112, Latency: 200 * time.Millisecond}
+	for range 12 {
+		w.Parts = append(w.Parts, UnitWork{Requests: 120, Records: 288, Streams: 12, Lists: 3})
+	}
+	f := Fleet{Workers: 4, Cores: 2, Slots: 16, Database: 8}
+	n, bound, err := Largest(w, f, Measured(), 8*time.Hour, 1e6)
+	require.NoError(t, err)
+	require.Equal(t, Slots, bound)
+	require.Greater(t, n, 8_000)
+	w.Count = n
+	o, err := Run(w, f, Measured())
+	require.NoError(t, err)
+	near(t, 8, o.Took.Hours(), 0.1, "hours")
+}
+
 func TestTenThousandWorkspaces(t *testing.T) {
 	w := Workspaces{Count: 10_000, Skew: 1, Rate: 100, Latency: 200 * time.Millisecond}
 	for range 12 {
