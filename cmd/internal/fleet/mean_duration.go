@@ -22,3 +22,13 @@ func (m *meanDuration) timeout(patience time.Duration) time.Duration {
 	}
 	return min(patience, max(patience/8, 2*m.mean+4*m.deviation))
 }
+
+// overdue returns the time after which an answer is so late that other jobs go first. If all answers are late, because
+// the machine or the network is busy, a late answer is not overdue. Before the first answer, nothing is known about the
+// usual time. // Invariant 15
+func (m *meanDuration) overdue(patience time.Duration) time.Duration {
+	if m.mean == 0 {
+		return longSilence * patience
+	}
+	return min(max(patience, 2*m.mean+4*m.deviation), longestSilence*patience)
+}

@@ -135,3 +135,25 @@ func TestPoolSlowDestination(t *testing.T) {
 		require.EqualValues(t, 4, most.Load())
 	})
 }
+
+// If all sources answer late, because the machine is busy, none of them is put off.
+func TestPoolLateAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var attempts atomic.Int64
+		var jobs []fleet.Job
+		for i := range 200 {
+			jobs = append(jobs, fleet.Job{Run: func(ctx context.Context, beat func()) bool {
+				attempts.Add(1)
+				for range 5 {
+					if sleep(ctx, time.Duration(3+i%3)*time.Second) {
+						return true
+					}
+					beat()
+				}
+				return false
+			}})
+		}
+		require.Equal(t, 200, fleet.Pool{Width: 4}.Run(t.Context(), jobs))
+		require.EqualValues(t, 200, attempts.Load())
+	})
+}

@@ -79,11 +79,11 @@ func (f *scheduler) begin(ctx context.Context, t *runningJob) context.Context {
 	defer f.mu.Unlock()
 	r := &reads{}
 	t.begun, t.reads, t.answered, t.judged = true, r, false, false
-	return wire.WithTrace(ctx, func() (end func()) { return f.read(r) })
+	return wire.WithTrace(ctx, func() (end func()) { return f.read(ctx, r) })
 }
 
-// read records that a read is under way until end() is called.
-func (f *scheduler) read(r *reads) (end func()) {
+// read records that a read is under way until end() is called. If ctx ends, the read ends without an answer.
+func (f *scheduler) read(ctx context.Context, r *reads) (end func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if r.underWay++; r.underWay == 1 {
@@ -96,7 +96,9 @@ func (f *scheduler) read(r *reads) (end func()) {
 		if !r.ended {
 			times = &f.first
 		}
-		times.observe(f.silence(r))
+		if ctx.Err() == nil {
+			times.observe(f.silence(r))
+		}
 		r.underWay--
 		r.ended, r.last = true, f.clock.now()
 	}
@@ -189,8 +191,11 @@ func (f *scheduler) room() bool {
 
 // A job whose source has answered before is put off only after a silence of longSilence times Patience, because it has
 // work that would be interrupted. A job that waits for a busy destination is not put off: its next attempt would do the
-// same work again, at the same destination.
-const longSilence = 5
+// same work again, at the same destination. After a silence of longestSilence times Patience, each job may be put off.
+const (
+	longSilence    = 5
+	longestSilence = 15
+)
 
 // putOff interrupts jobs that wait for their sources, so that other jobs can start. An interrupted job starts again in
 // a later round. The argument `waiting` is the lowest round of the jobs that have not started. putOff begins with jobs
@@ -217,9 +222,9 @@ func (f *scheduler) longestSilent(waiting int) (found *runningJob, into int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for t := range f.active {
-		late, round := f.first.timeout(f.pool.Patience), lastRound
+		late, round := f.first.overdue(f.pool.Patience), lastRound
 		if t.answered {
-			late, round = longSilence*f.pool.Patience, t.round+1
+			late, round = max(longSilence*f.pool.Patience, f.gaps.overdue(f.pool.Patience)), t.round+1
 		}
 		switch {
 		case !t.begun || t.off || t.round == lastRound || waiting >= round || f.silence(t.reads) <= late:
