@@ -65,28 +65,39 @@ const (
 	nightly       = 8 * time.Hour
 )
 
-// planFleet simulates fleets of one to 64 workers, based on the forecast of one workspace.
+// planFleet simulates fleets of one to 64 workers, based on the forecast of one workspace. For each fleet, it simulates
+// the first run, and a run that finds no change.
 func planFleet(f forecast.Forecast, families [][]string, w fleetFlags, within time.Duration) (render.FleetPlan, error) {
 	within = cmp.Or(within, nightly)
 	spaces := sizing.Workspaces{Count: w.workspaces, Parts: partsOf(f, families, w.records), Skew: unlikeSizes, Latency: w.latency,
 		Rate: rateOf(f)}
-	p := render.FleetPlan{Workspaces: w.workspaces, Rate: spaces.Rate, Within: within.Seconds(), Latency: w.latency.Seconds(), Worker: w.fleet}
+	p := render.FleetPlan{Workspaces: w.workspaces, Rate: spaces.Rate, Within: within.Seconds(), Latency: w.latency.Seconds(), Worker: w.fleet, Most: maxWorkspaces}
 	for n := 1; n <= maxWorkers; n *= 2 {
 		options := w.fleet
 		options.Workers = n
-		o, err := sizing.Run(spaces, options, sizing.Measured())
+		first, o, err := planRun(spaces, options, sizing.Measured(), within)
 		if err != nil {
 			return p, err
 		}
-		row := render.FleetRow{Workers: n, Seconds: o.Took.Seconds(), Bound: o.Bound, Waits: o.Waits, WorkerUse: o.WorkerUse,
-			DatabaseUse: o.DatabaseUse, Connections: o.Connections, Transactions: o.StatePer, WAL: o.WAL, WALPer: o.WAL / o.Took.Seconds()}
-		if row.Largest, row.Then, err = sizing.Largest(spaces, options, sizing.Measured(), within, maxWorkspaces); err != nil {
+		night, _, err := planRun(spaces, options, sizing.MeasuredUnchanged(), within)
+		if err != nil {
 			return p, err
 		}
 		p.Records, p.Requests = o.Records, o.Requests
-		p.Fleets = append(p.Fleets, row)
+		p.Fleets = append(p.Fleets, render.FleetRow{Workers: n, FleetRun: first, Connections: o.Connections, Night: night})
 	}
 	return p, nil
+}
+
+// planRun simulates one run of a fleet, and finds the largest number of workspaces that the fleet reads in time.
+func planRun(spaces sizing.Workspaces, f sizing.Fleet, c sizing.Costs, within time.Duration) (r render.FleetRun, o sizing.Outcome, err error) {
+	if o, err = sizing.Run(spaces, f, c); err != nil {
+		return r, o, err
+	}
+	r = render.FleetRun{Seconds: o.Took.Seconds(), Bound: o.Bound, Waits: o.Waits, WorkerUse: o.WorkerUse, DatabaseUse: o.DatabaseUse,
+		Transactions: o.StatePer, WAL: o.WAL, WALPer: o.WAL / o.Took.Seconds()}
+	r.Largest, r.Then, err = sizing.Largest(spaces, f, c, within, maxWorkspaces)
+	return r, o, err
 }
 
 // rateOf returns the requests per second of one workspace. All streams that use the same credential form a lane. A run
