@@ -29,7 +29,8 @@ func quick() {
 	os.Exit(code)
 }
 
-// lifeEnv is the environment variable that sets the lifetime of leases in the program penstock-quick.
+// lifeEnv is the environment variable that sets the lifetime of leases in the program penstock-quick. With 0s, the
+// lifetimes are those of penstock.
 const lifeEnv = "PENSTOCK_TEST_LIFE"
 
 // stepEnv is an environment variable. When penstock-quick reaches the step of a commit that the variable names, it
