@@ -142,7 +142,7 @@ stores: ## fetch object stores by other authors once; test Parquet in a bucket o
 catalogs: ## fetch Spark and two REST catalogs once; test that Spark can maintain Iceberg tables, and test tables in both catalogs
 	@sh .ci/servers $(SERVERS) catalogs
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestSpark|TestREST)' -count=1 -timeout 60m ./load/iceberg
-	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestConformance|TestShared.*)$$/^rest' -short -count=1 -timeout 60m ./load/iceberg
+	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestConformance|TestShared.*|TestReadersBesideKills)$$/^rest' -short -count=1 -timeout 60m ./load/iceberg
 	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestVended|TestSeaweed)' -short -count=1 -timeout 60m ./load/iceberg
 
 .PHONY: readers

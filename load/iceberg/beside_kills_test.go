@@ -246,12 +246,10 @@ func killLoop(t *testing.T, o Options) (commits int) {
 // Readers read in a loop while processes commit and are killed. They must never see a part of a commit.
 // PENSTOCK_TEST_TRIALS is the number of kills. Invariants 1, 2, 7
 func TestReadersBesideKills(t *testing.T) {
-	everywhere(t, func(t *testing.T, at place) { readersBesideKills(t, at, nil) })
+	everywhere(t, readersBesideKills)
 }
 
-// readersBesideKills needs to know whether the catalog shows all tables of a commit together; nil: databases do, REST
-// catalogs need not.
-func readersBesideKills(t *testing.T, at place, together *bool) {
+func readersBesideKills(t *testing.T, at place) {
 	o := withDeletes(at)(t)
 	o.Namespace = namespaceOf(o)
 	l := open(t, o)
@@ -271,11 +269,8 @@ func readersBesideKills(t *testing.T, at place, together *bool) {
 	for name, see := range lookers {
 		n := new(int)
 		looks[name] = n
-		whole := !isREST(o.Catalog) && name == "iceberg-go"
-		if together != nil {
-			whole = *together
-		}
-		wg.Go(func() { *n = lookOn(t, name, see, whole, stop) })
+		together := !isREST(o.Catalog) && name == "iceberg-go" // a REST catalog need not show all tables of a commit together
+		wg.Go(func() { *n = lookOn(t, name, see, together, stop) })
 	}
 	commits := 0
 	for range kills {

@@ -58,7 +58,7 @@ func startServer(t testing.TB, cmd *exec.Cmd, ready func() bool) {
 			t.Log(string(text[max(0, len(text)-20000):]))
 		}
 	})
-	require.Eventually(t, ready, 5*time.Minute, 200*time.Millisecond)
+	require.Eventually(t, ready, 10*time.Minute, 200*time.Millisecond)
 }
 
 // faults describes how a proxy changes the answers of a catalog.
