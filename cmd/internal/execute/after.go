@@ -20,7 +20,7 @@ const afterLease = "@!after"
 func (x *Executor) after(ctx context.Context, r Run, report *pipeline.Report) (ran bool) {
 	p := r.Pipeline
 	part := r.Streams != nil || r.Options.DryRun || r.Options.Backfill != nil || p.MultiSource && len(r.Sources) < len(p.From)
-	if len(p.After) == 0 || part || report.Status != pipeline.StatusComplete || report.Paused != "" {
+	if len(p.After) == 0 || len(p.From) == 0 || part || report.Status != pipeline.StatusComplete || report.Paused != "" {
 		return false
 	}
 	all, err := x.runCommands(ctx, r, report.Run)
@@ -37,27 +37,21 @@ func (x *Executor) after(ctx context.Context, r Run, report *pipeline.Report) (r
 	return true
 }
 
-// runCommands runs the commands of a pipeline one after the other, until one of them is not successful. Meanwhile this
-// process opens no file of the pipeline's destinations that only one process can open.
+// hinted adds the hint for a command that was not successful.
+func hinted(err error) error {
+	// Cause: a command of `after` was not run, or failed
+	return failure.Hinted(err, "the rows are loaded, only a command of `after` is missing; the next complete run runs the commands again")
+}
+
+// runCommands runs the commands of a pipeline one after the other, until one of them is not successful. If none can run,
+// the result of the first command says why.
 func (x *Executor) runCommands(ctx context.Context, r Run, run string) (all []pipeline.Command, err error) {
-	hinted := func(err error) error {
-		// Cause: a command of `after` was not run, or failed
-		return failure.Hinted(err, "the rows are loaded, only a command of `after` is missing; the next complete run runs the commands again")
-	}
-	if len(r.Pipeline.From) > 0 {
-		if err := x.Open.Claim(ctx, r.Conf, r.Pipeline); err != nil { // another host has the files
-			return nil, hinted(fmt.Errorf("commands of `after` are not run: %w", err))
-		}
-	}
-	ctx, unlock, err := x.Open.Locks.Take(ctx, x.Open.State(r.Conf), r.Pipeline.Name+afterLease)
+	ctx, done, err := x.readyForCommands(ctx, r)
+	defer done()
 	if err != nil {
-		return nil, hinted(fmt.Errorf("commands of `after` are not run: %w", err))
-	}
-	defer unlock()
-	back, err := x.Open.Lend(ctx, r.Conf, r.Pipeline)
-	defer back()
-	if err != nil {
-		return nil, hinted(fmt.Errorf("commands of `after` are not run: %w", err))
+		now := x.Open.State(r.Conf).Now()
+		one := pipeline.Command{Words: r.Pipeline.After[0].Words, Result: pipeline.CommandFailed, Started: now, Ended: now, Error: "not run: " + x.Redactor.Redact(err.Error())}
+		return []pipeline.Command{one}, hinted(fmt.Errorf("command %s: not run: %w", one, err))
 	}
 	for _, c := range r.Pipeline.After {
 		one := x.runCommand(ctx, r, run, c)
@@ -67,6 +61,21 @@ func (x *Executor) runCommands(ctx context.Context, r Run, run string) (all []pi
 		}
 	}
 	return all, nil
+}
+
+// readyForCommands prepares this process for the commands of a pipeline: no other process runs them, and this process
+// opens no file that they need. The returned context ends if another process may run them. The caller must call done(),
+// even after an error.
+func (x *Executor) readyForCommands(ctx context.Context, r Run) (ready context.Context, done func(), err error) {
+	if err := x.Open.Claim(ctx, r.Conf, r.Pipeline); err != nil { // another host has the files
+		return ctx, func() {}, err
+	}
+	ready, unlock, err := x.Open.Locks.Take(ctx, x.Open.State(r.Conf), r.Pipeline.Name+afterLease)
+	if err != nil {
+		return ctx, func() {}, err
+	}
+	back, err := x.Open.Lend(ready, r.Conf, r.Pipeline)
+	return ready, func() { back(); unlock() }, err
 }
 
 func (x *Executor) runCommand(ctx context.Context, r Run, run string, c config.Command) pipeline.Command {
