@@ -37,11 +37,8 @@ func (x *Executor) after(ctx context.Context, r Run, report *pipeline.Report) (r
 	return true
 }
 
-// hinted adds the hint for a command that was not successful.
-func hinted(err error) error {
-	// Cause: a command of `after` was not run, or failed
-	return failure.Hinted(err, "the rows are loaded, only a command of `after` is missing; the next complete run runs the commands again")
-}
+// hintAfter is the hint for a command that was not successful.
+const hintAfter = "the rows are loaded, only a command of `after` is missing; the next complete run runs the commands again"
 
 // runCommands runs the commands of a pipeline one after the other, until one of them is not successful. If none can run,
 // the result of the first command says why.
@@ -51,13 +48,13 @@ func (x *Executor) runCommands(ctx context.Context, r Run, run string) (all []pi
 	if err != nil {
 		now := x.Open.State(r.Conf).Now()
 		one := pipeline.Command{Words: r.Pipeline.After[0].Words, Result: pipeline.CommandFailed, Started: now, Ended: now, Error: "not run: " + x.Redactor.Redact(err.Error())}
-		return []pipeline.Command{one}, hinted(fmt.Errorf("command %s: not run: %w", one, err))
+		return []pipeline.Command{one}, failure.Hinted(fmt.Errorf("command %s: not run: %w", one, err), hintAfter)
 	}
 	for _, c := range r.Pipeline.After {
 		one := x.runCommand(ctx, r, run, c)
 		all = append(all, one)
 		if one.Result != pipeline.CommandOK {
-			return all, hinted(fmt.Errorf("command %s: %s", one, one.Error))
+			return all, failure.Hinted(fmt.Errorf("command %s: %s", one, one.Error), hintAfter)
 		}
 	}
 	return all, nil
