@@ -83,6 +83,8 @@ rejects --to nofile
 rejects list --to nowhere
 rejects retry --stream [
 rejects accept nosuch
+maintain nosuch
+maintain --source nosuch
 status --to mysql
 status --health
 runs --to mysql

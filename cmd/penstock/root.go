@@ -70,7 +70,7 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.json, "json", false, "print data as JSON on stdout")
 	root.AddCommand(
 		initCmd(a), checkCmd(a), loginCmd(a), logoutCmd(a), streamsCmd(a), discoverCmd(a), explainCmd(a), previewCmd(a), planCmd(a), syncCmd(a), backfillCmd(a), serveCmd(a), a.workerCmd(), verifyCmd(a), statusCmd(a), runsCmd(a), rejectsCmd(a),
-		sourcesCmd(a), stateCmd(a), migrateCmd(a), schemaCmd(a), webhooksCmd(a), queryCmd(a), uiCmd(a), mcpCmd(a), pathCmd(a), docsCmd(a), viewsCmd(a), importCmd(a), sandboxCmd(a), versionCmd(a),
+		sourcesCmd(a), stateCmd(a), migrateCmd(a), maintainCmd(a), schemaCmd(a), webhooksCmd(a), queryCmd(a), uiCmd(a), mcpCmd(a), pathCmd(a), docsCmd(a), viewsCmd(a), importCmd(a), sandboxCmd(a), versionCmd(a),
 	)
 	commandline.Complete(root, func() string { return a.open.File })
 	return root

@@ -45,10 +45,10 @@ func (r *Run) lakeSQL(to pipeline.Destination) pipeline.SQL {
 	d, _ := r.Conf.Destination(to.Name)
 	kind, err := r.opener.Kind(r.Conf, d)
 	_, unreached := to.Destination.(unavailable)
-	if _, database := whole(to.Destination).(load.Querier); database || unreached || err != nil || kind.Querier == nil {
+	if _, database := Whole(to.Destination).(load.Querier); database || unreached || err != nil || kind.Querier == nil {
 		return nil
 	}
-	return lakeSQL{&Reader{Destination: whole(to.Destination), Name: d.Name, Config: d.For(source), Kind: kind, Conf: r.Conf, Source: source, Shared: r.Conf.Shared(d)}}
+	return lakeSQL{&Reader{Destination: Whole(to.Destination), Name: d.Name, Config: d.For(source), Kind: kind, Conf: r.Conf, Source: source, Shared: r.Conf.Shared(d)}}
 }
 
 // CheckRows implements [load.Checker].

@@ -84,10 +84,10 @@ func (b *sharedDestination) Close() (err error) {
 // Pooled returns the pooled destination.
 func (b *sharedDestination) Pooled() load.Destination { return b.Destination }
 
-// whole returns the destination that d belongs to, if d is a handle or a part of it. Otherwise it returns d.
-func whole(d load.Destination) load.Destination {
+// Whole returns the destination that d belongs to, if d is a handle or a part of it. Otherwise it returns d.
+func Whole(d load.Destination) load.Destination {
 	if in, ok := d.(interface{ Pooled() load.Destination }); ok {
-		return whole(in.Pooled())
+		return Whole(in.Pooled())
 	}
 	return d
 }
@@ -114,7 +114,7 @@ func (o *Opener) Part(ctx context.Context, c *config.Config, d config.Destinatio
 	if err != nil || !c.Shared(d) {
 		return dest, err
 	}
-	part, err := load.Share(whole(dest), source)
+	part, err := load.Share(Whole(dest), source)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open destination %s: %w", d.Name, err), dest.Close())
 	}

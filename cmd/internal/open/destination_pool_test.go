@@ -32,7 +32,7 @@ func TestDestinationPool(t *testing.T) {
 	}
 	a, b := open(1), open(7)
 	require.Len(t, opened, 1, "the position in the configuration makes no difference")
-	require.Same(t, whole(a), whole(b))
+	require.Same(t, Whole(a), Whole(b))
 	require.NoError(t, a.Close())
 	require.NoError(t, a.Close(), "the second Close of a handle does nothing")
 	require.Zero(t, opened[0].closed, "another handle is still open")

@@ -75,7 +75,7 @@ func (r *Run) Config() pipeline.Config {
 			cfg.SQL[d.Name] = by
 		}
 	}
-	cfg.KeepEvents = keepEvents(r.Conf, r.Pipeline.From[0].Text)
+	cfg.KeepEvents = KeepEvents(r.Conf, r.Pipeline.From[0].Text)
 	for _, s := range r.Streams {
 		cfg.Log[s.Name], cfg.OwnOrigin[s.Name] = s.Log, s.NeedsClient()
 		for _, check := range s.Checks {
@@ -85,9 +85,9 @@ func (r *Run) Config() pipeline.Config {
 	return cfg
 }
 
-// keepEvents returns how long the webhook events of a source stay in the destinations; 0: forever. The longest period of
+// KeepEvents returns how long the webhook events of a source stay in the destinations; 0: forever. The longest period of
 // the pipelines that read the source applies, because the pipelines share these events.
-func keepEvents(c *config.Config, source string) (longest time.Duration) {
+func KeepEvents(c *config.Config, source string) (longest time.Duration) {
 	for _, p := range c.Pipelines {
 		switch reads := slices.ContainsFunc(p.From, func(f config.Ref) bool { return f.Text == source }); {
 		case reads && p.Keep == 0:
@@ -112,7 +112,7 @@ func (r *Run) Publish(ctx context.Context) error {
 		}
 		p, err := r.opener.Kind(r.Conf, of)
 		if err == nil {
-			err = p.Publish(ctx, of, whole(d.Destination))
+			err = p.Publish(ctx, of, Whole(d.Destination))
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("destination %s: %w; the rows were loaded, but readers keep the previous copy", d.Name, err))
@@ -125,7 +125,7 @@ func (r *Run) Publish(ctx context.Context) error {
 // sources. // Invariant 6
 func (r *Run) Forget() {
 	for _, d := range r.Destinations {
-		if s, ok := whole(d.Destination).(load.Sharer); ok {
+		if s, ok := Whole(d.Destination).(load.Sharer); ok {
 			s.Forget(r.Pipeline.Name, r.Pipeline.From[0].Text)
 		}
 	}

@@ -23,6 +23,6 @@ func TestKeepEvents(t *testing.T) {
 		reads(2*time.Hour, "acme", "globex"), reads(time.Hour, "acme"), reads(0, "initech"), reads(time.Hour, "initech"),
 	}}
 	for source, want := range map[string]time.Duration{"acme": 2 * time.Hour, "globex": 2 * time.Hour, "initech": 0} {
-		require.Equal(t, want, keepEvents(c, source), source)
+		require.Equal(t, want, KeepEvents(c, source), source)
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // removed says what a run has removed from penstock's own tables in a destination. The run's row stores it as JSON.
@@ -22,22 +23,31 @@ func (w *runRow) trim(ctx context.Context, r *run) {
 	if !able || r.Keep == 0 || ctx.Err() != nil || w.before == "" || !runid.Time(w.before).UTC().Truncate(day).Before(now.Truncate(day)) {
 		return
 	}
-	tables := make([]string, len(r.Streams))
-	for i, s := range r.Streams {
-		tables[i] = s.Table.Name
-	}
-	before, events := now.Add(-r.Keep), time.Time{}
-	if r.KeepEvents > 0 {
-		events = now.Add(-r.KeepEvents)
-	}
-	n, err := to.Trim(ctx, load.Retention{Pipeline: r.Name, Source: r.From, Tables: tables, Before: before, EventsBefore: events, Now: now})
+	old := Old(r.Name, r.From, r.Streams, r.Keep, r.KeepEvents, now)
+	n, err := to.Trim(ctx, old)
 	if n == (load.Trimmed{}) && err == nil {
 		return
 	}
-	w.removed = &removed{Trimmed: n, Before: before}
+	w.removed = &removed{Trimmed: n, Before: old.Before}
 	if err != nil {
 		w.removed.Error = err.Error()
 	}
+}
+
+// Old describes the rows of penstock's own tables that a pipeline no longer keeps. If keep is 0, the pipeline keeps all
+// rows, and the result is of no use. If keepEvents is 0, webhook events stay.
+func Old(name, source string, streams []schemas.Stream, keep, keepEvents time.Duration, now time.Time) load.Retention {
+	r := load.Retention{Pipeline: name, Source: source, Now: now.UTC()}
+	if keep > 0 {
+		r.Before = r.Now.Add(-keep)
+	}
+	if keepEvents > 0 {
+		r.EventsBefore = r.Now.Add(-keepEvents)
+	}
+	for _, s := range streams {
+		r.Tables = append(r.Tables, s.Table.Name)
+	}
+	return r
 }
 
 const day = 24 * time.Hour
