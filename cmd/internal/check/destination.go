@@ -64,7 +64,8 @@ func Destination(ctx context.Context, o *open.Opener, c *config.Config, d config
 
 // checkTables checks whether the settings of a destination fit the declared columns of tables that do not exist yet.
 // Tables that exist keep the settings with which they were made. The hint says that no table has the column by which
-// tables are to be partitioned, because its name may be misspelled.
+// tables are to be partitioned, because its name may be misspelled. Child tables are never partitioned. There is no hint
+// while the columns of a stream are unknown: it has no tables yet, and declares no columns.
 func checkTables(ctx context.Context, c *config.Config, d config.Destination, dest load.Destination) (hint string, err error) {
 	checker, ok := dest.(load.TableChecker)
 	if !ok {
@@ -76,14 +77,14 @@ func checkTables(ctx context.Context, c *config.Config, d config.Destination, de
 	}
 	var misfits []error
 	by := checker.PartitionColumn()
-	loaded, found := false, by == ""
+	loaded, known, found := false, true, by == ""
 	for _, s := range streams {
 		tables, err := dest.Tables(ctx, s.Table.Name)
 		if err != nil {
 			return "", err
 		}
 		for _, t := range tables {
-			loaded, found = true, found || t.Columns.HasField(by)
+			loaded, found = true, found || t.Columns.HasField(by) && !t.Columns.HasField(schemas.ColParent)
 		}
 		if len(tables) > 0 {
 			continue
@@ -92,14 +93,14 @@ func checkTables(ctx context.Context, c *config.Config, d config.Destination, de
 		if err != nil {
 			return "", err
 		}
-		found = found || columns.HasField(by)
+		known, found = known && columns.NumFields() > 0, found || columns.HasField(by)
 		misfits = append(misfits, checker.CheckTable(schemas.Table{Name: s.Table.Name, Columns: columns}))
 	}
 	if err := errors.Join(misfits...); err != nil {
 		// Cause: the type of a column does not fit the transform in `partition_by`
 		return "", failure.Usage("choose another column or transform, or set the type of the column under `columns:` of the stream", "%w", err)
 	}
-	if loaded && !found {
+	if loaded && known && !found {
 		// Cause: the name of the column in `partition_by` may be misspelled
 		hint = fmt.Sprintf("no table has the column %q of partition_by, so no table is partitioned", by)
 	}
