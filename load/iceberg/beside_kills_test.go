@@ -266,6 +266,8 @@ func readersBesideKills(t *testing.T, at place) {
 	}
 	stop, looks := make(chan struct{}), map[string]*int{}
 	var wg sync.WaitGroup
+	end := sync.OnceFunc(func() { close(stop); wg.Wait() })
+	defer end() // also if killLoop fails the test: a reader must not read or report when the test has ended
 	for name, see := range lookers {
 		n := new(int)
 		looks[name] = n
@@ -276,8 +278,7 @@ func readersBesideKills(t *testing.T, at place) {
 	for range kills {
 		commits += killLoop(t, o)
 	}
-	close(stop)
-	wg.Wait()
+	end()
 	for name, n := range looks {
 		t.Logf("%d kills, %d commits, %s looked %d times", kills, commits, name, *n)
 		require.Positive(t, *n, name)

@@ -141,7 +141,7 @@ func TestNights(t *testing.T) {
 	s := &nightly{lake: open(t, o), random: rand.New(rand.NewPCG(1, 2)), rows: slices.Repeat([]int{1}, 20_000)}
 	nights, full := 24, 16 // after night `full`, the log of metadata files is full
 	if testing.Short() {
-		nights, s.rows = 20, s.rows[:2000]
+		nights, s.rows = 18, s.rows[:1000]
 	}
 	marked := 0
 	largest := map[string]int64{}
