@@ -174,7 +174,7 @@ func finishImport(a *app, target string, out []byte, f importing, outcomes []imp
 		}
 		return nil
 	}
-	g := render.NewTable("operation", "stream", "is", "file", "")
+	g := render.NewTable("operation", "stream", "is", "file", "note")
 	for _, l := range lines {
 		g.Add(l.Operation, l.Stream, l.Action, l.File, l.Reason)
 	}

@@ -104,7 +104,7 @@ func orNull(s string) *string {
 
 func printStreams(a *app, streams []config.Stream, module string) error {
 	enc := render.NewEncoder(a.out)
-	g := render.NewTable("stream", "class", "method", "path", "table", "parent", "")
+	g := render.NewTable("stream", "class", "method", "path", "table", "parent", "note")
 	modules := map[string]bool{}
 	listed, readable, enabled := 0, 0, 0
 	for _, s := range streams {

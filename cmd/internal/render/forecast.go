@@ -15,7 +15,7 @@ import (
 
 // Forecast prints the forecast of each stream, and the totals.
 func Forecast(w io.Writer, f forecast.Forecast, deadline time.Duration) {
-	g := NewTable("stream", "through", "#pages", "#requests", "#rows", "#bytes", "#takes", "#ends after", "basis", "")
+	g := NewTable("stream", "through", "#pages", "#requests", "#rows", "#bytes", "#takes", "#ends after", "basis", "note")
 	for _, s := range f.Streams {
 		var notes []string
 		if s.AtLeast {

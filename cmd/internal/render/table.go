@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -44,14 +45,21 @@ func (g *Table) Add(cells ...any) {
 	g.rows = append(g.rows, row)
 }
 
-// maxCell is the largest width of a cell. Longer texts are cut.
+// maxCell is the largest number of characters of a cell, and of columns of a cell on a terminal. Longer texts are cut.
 const maxCell = 72
 
 // Render writes the table without borders, so that it is easy to copy. On a narrow terminal, long texts are cut. If
 // that is not enough, the last columns are left out, and a line names them.
 func (g *Table) Render(w io.Writer) {
-	widths := g.widths()
-	if limit, ok := columns(w); ok {
+	limit, _ := columns(w)
+	g.render(w, limit)
+}
+
+// render writes the table for a terminal of this width. The width 0 means that w is not a terminal.
+func (g *Table) render(w io.Writer, limit int) {
+	rows := g.printable()
+	widths := g.widths(rows)
+	if limit > 0 {
 		widths = g.fit(widths, limit)
 	}
 	t := table.NewWriter()
@@ -68,9 +76,9 @@ func (g *Table) Render(w io.Writer) {
 			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
 		}
 	}
-	t.AppendHeader(cells(g.header, widths))
+	t.AppendHeader(cells(rows[0], widths))
 	t.SetColumnConfigs(configs)
-	for _, r := range g.rows {
+	for _, r := range rows[1:] {
 		row := cells(r, widths)
 		for i := range row {
 			if slices.Contains(g.toned, g.header[i]) {
@@ -82,18 +90,35 @@ func (g *Table) Render(w io.Writer) {
 	for line := range strings.Lines(t.Render()) {
 		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
 	}
-	if left := g.header[len(widths):]; len(left) > 0 {
+	if left := rows[0][len(widths):]; len(left) > 0 {
 		fmt.Fprintf(w, "the terminal is too narrow for %s: %s\n", Plural(len(left), "column"), strings.Join(left, ", "))
 	}
 }
 
-// widths returns the width of each column, at most maxCell.
-func (g *Table) widths() []int {
-	widths := make([]int, len(g.header))
+// printable returns the header and the rows without control characters. Each cell has at most maxCell characters.
+func (g *Table) printable() [][]string {
+	all := make([][]string, 0, 1+len(g.rows))
 	for _, r := range append([][]string{g.header}, g.rows...) {
+		row := make([]string, len(r))
+		for i, c := range r {
+			row[i] = Printable(c, false)
+			if utf8.RuneCountInString(row[i]) > maxCell {
+				row[i] = string([]rune(row[i])[:maxCell-1]) + "…"
+			}
+		}
+		all = append(all, row)
+	}
+	return all
+}
+
+// widths returns the width of each column. The table library measures a text as the sum of its characters, so widths
+// does the same. Otherwise text.Snip would cut texts that fit.
+func (g *Table) widths(rows [][]string) []int {
+	widths := make([]int, len(g.header))
+	for _, r := range rows {
 		for i, c := range r {
 			if i < len(widths) {
-				widths[i] = min(maxCell, max(widths[i], text.StringWidth(Printable(c, false))))
+				widths[i] = max(widths[i], text.StringWidthWithoutEscSequences(c))
 			}
 		}
 	}
@@ -103,16 +128,20 @@ func (g *Table) widths() []int {
 // gap is the number of spaces after a column.
 const gap = 2
 
-// leastCell is the width to which columns of text may be cut on a narrow terminal.
-const leastCell = 20
+// On a narrow terminal, columns of text may be cut to these widths. The first column usually has names, so it keeps more.
+const (
+	leastCell  = 20
+	leastFirst = 40
+)
 
-// fit cuts the widest columns of text, but not the first column, until all columns fit into the limit. If they do not
-// fit, the result lacks the last columns. The first column always stays.
+// fit cuts the widest columns of text until all columns fit into the limit. The first column is cut after the others.
+// If the columns still do not fit, the result lacks the last columns. The first column always stays.
 func (g *Table) fit(widths []int, limit int) []int {
 	widths = slices.Clone(widths)
 	excess := -limit
-	for _, w := range widths {
-		excess += w + gap
+	for i := range widths {
+		widths[i] = min(widths[i], maxCell)
+		excess += widths[i] + gap
 	}
 	for excess > 0 {
 		widest := -1
@@ -127,6 +156,10 @@ func (g *Table) fit(widths []int, limit int) []int {
 		widths[widest]--
 		excess--
 	}
+	if cut := min(excess, widths[0]-leastFirst); cut > 0 && !g.right[0] {
+		widths[0] -= cut
+		excess -= cut
+	}
 	for ; excess > 0 && len(widths) > 1; widths = widths[:len(widths)-1] {
 		excess -= widths[len(widths)-1] + gap
 	}
@@ -137,7 +170,7 @@ func (g *Table) fit(widths []int, limit int) []int {
 func cells(row []string, widths []int) table.Row {
 	all := make(table.Row, min(len(row), len(widths)))
 	for i := range all {
-		all[i] = text.Snip(Printable(row[i], false), widths[i], "…")
+		all[i] = text.Snip(row[i], widths[i], "…")
 	}
 	return all
 }

@@ -34,19 +34,19 @@ func (l List) Answer(most int) render.Answer {
 }
 
 // Print prints the runs as a table for people, at most the given number. For a run that is under way, the column `took`
-// has the time since its start.
+// has the time since its start. The error comes before the counts, so that a terminal of 80 columns shows it.
 func (l List) Print(w io.Writer, most int, now time.Time) {
 	several := slices.ContainsFunc(l.Runs, func(r Run) bool { return len(r.sources()) > 1 })
-	columns := []string{"run", "pipeline", "status", "started", "#took", "#streams", "#written", "#rejected", "#requests", "error"}
+	columns := []string{"run", "pipeline", "status", "started", "error", "#took", "#streams", "#written", "#rejected", "#requests"}
 	if several {
-		columns = slices.Insert(columns, 3, "sources")
+		columns = slices.Insert(columns, 5, "sources")
 	}
 	g := render.NewTable(columns...).Toned("status")
 	for _, r := range l.Runs[:min(len(l.Runs), most)] {
 		sum := r.sum()
-		row := []any{r.ID, r.Pipeline, string(r.Status), r.Started, r.took(now), sum.complete(), sum.Written, sum.Rejected, sum.Requests, r.Error}
+		row := []any{r.ID, r.Pipeline, string(r.Status), r.Started, r.Error, r.took(now), sum.complete(), sum.Written, sum.Rejected, sum.Requests}
 		if several {
-			row = slices.Insert(row, 3, any(r.complete()))
+			row = slices.Insert(row, 5, any(r.complete()))
 		}
 		g.Add(row...)
 	}
