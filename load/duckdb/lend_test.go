@@ -22,7 +22,7 @@ func TestLend(t *testing.T) {
 	_, release, err := d.acquire(ctx, writing)
 	require.NoError(t, err)
 
-	lending := make(chan func())
+	lending := make(chan func(), 1)
 	go func() {
 		back, err := Lend(ctx, path)
 		if err != nil {
