@@ -119,10 +119,10 @@ func TestTimeout(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := command(dir, tracked...)
-	c.Timeout = 2 * time.Second
+	c.Timeout = 15 * time.Second
 	r := c.Run(t.Context())
 	require.Equal(t, pipeline.CommandTimeout, r.Result)
-	require.Equal(t, "did not end within 2s", r.Error)
+	require.Equal(t, "did not end within 15s", r.Error)
 	requireEnded(t, pids(t, dir))
 }
 
