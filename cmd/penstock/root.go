@@ -98,6 +98,7 @@ func strictHelp(root *cobra.Command) {
 					return failure.Usage("`penstock --help` lists the commands and flags", "%w", err)
 				}
 				of.InitDefaultHelpFlag()
+				of.InitDefaultVersionFlag()
 				return of.Help()
 			}
 		}
