@@ -72,15 +72,16 @@ func planFleet(f forecast.Forecast, families [][]string, w fleetFlags, within ti
 	spaces := sizing.Workspaces{Count: w.workspaces, Parts: partsOf(f, families, w.records), Skew: unlikeSizes, Latency: w.latency,
 		Rate: rateOf(f)}
 	p := render.FleetPlan{Workspaces: w.workspaces, Rate: spaces.Rate, Within: within.Seconds(), Latency: w.latency.Seconds(), Worker: w.fleet, Most: maxWorkspaces}
+	var first, night render.FleetRun
 	for n := 1; n <= maxWorkers; n *= 2 {
 		options := w.fleet
 		options.Workers = n
-		first, o, err := planRun(spaces, options, sizing.Measured(), within)
-		if err != nil {
+		var o sizing.Outcome
+		var err error
+		if first, o, err = planRun(spaces, options, sizing.Measured(), within, first.Largest); err != nil {
 			return p, err
 		}
-		night, _, err := planRun(spaces, options, sizing.MeasuredUnchanged(), within)
-		if err != nil {
+		if night, _, err = planRun(spaces, options, sizing.MeasuredUnchanged(), within, night.Largest); err != nil {
 			return p, err
 		}
 		p.Records, p.Requests = o.Records, o.Requests
@@ -89,14 +90,15 @@ func planFleet(f forecast.Forecast, families [][]string, w fleetFlags, within ti
 	return p, nil
 }
 
-// planRun simulates one run of a fleet, and finds the largest number of workspaces that the fleet reads in time.
-func planRun(spaces sizing.Workspaces, f sizing.Fleet, c sizing.Costs, within time.Duration) (r render.FleetRun, o sizing.Outcome, err error) {
+// planRun simulates one run of a fleet, and finds the largest number of workspaces that the fleet reads in time. A smaller
+// fleet reads the given number of workspaces.
+func planRun(spaces sizing.Workspaces, f sizing.Fleet, c sizing.Costs, within time.Duration, smaller int) (r render.FleetRun, o sizing.Outcome, err error) {
 	if o, err = sizing.Run(spaces, f, c); err != nil {
 		return r, o, err
 	}
 	r = render.FleetRun{Seconds: o.Took.Seconds(), Bound: o.Bound, Waits: o.Waits, WorkerUse: o.WorkerUse, DatabaseUse: o.DatabaseUse,
 		Transactions: o.StatePer, WAL: o.WAL, WALPer: o.WAL / o.Took.Seconds()}
-	r.Largest, r.Then, err = sizing.Largest(spaces, f, c, within, maxWorkspaces)
+	r.Largest, r.Then, err = sizing.Largest(spaces, f, c, within, smaller, maxWorkspaces)
 	return r, o, err
 }
 

@@ -2,7 +2,6 @@ package sizing
 
 import (
 	"math"
-	"math/rand/v2"
 	"time"
 )
 
@@ -13,6 +12,7 @@ type unit struct {
 	write          float64 // seconds of the database's cores per request
 	lists          float64
 	rate           float64 // current rate, in requests per second
+	demand         float64 // cores of the database that the unit could use at its current rate
 	waits          int     // index of the limit that the unit waits for
 }
 
@@ -40,6 +40,7 @@ type simulation struct {
 	ofKey   []int     // number of active units of each source
 	perKey  []float64 // requests per second of each source with active units
 	slots   []int
+	load    []float64 // cores that each worker would need
 	spare   []*unit
 	now     float64
 	worked  float64              // seconds of the workers' cores used so far
@@ -52,25 +53,36 @@ type simulation struct {
 
 // Run simulates the fleet until everything is read. The same input gives the same outcome.
 func Run(w Workspaces, f Fleet, c Costs) (Outcome, error) {
+	o, _, err := runUntil(w, f, c, math.Inf(1))
+	return o, err
+}
+
+// runUntil simulates the fleet until everything is read, or until the given number of seconds has passed. It returns
+// whether everything is read.
+func runUntil(w Workspaces, f Fleet, c Costs, seconds float64) (o Outcome, all bool, err error) {
 	if err := valid(w, f); err != nil {
-		return Outcome{}, err
+		return Outcome{}, false, err
 	}
-	p := &simulation{Workspaces: w, Fleet: f, Costs: c, sizes: sizes(w), ofKey: make([]int, w.Count), perKey: make([]float64, w.Count), slots: make([]int, f.Workers)}
+	p := &simulation{Workspaces: w, Fleet: f, Costs: c, sizes: sizes(w), ofKey: make([]int, w.Count), perKey: make([]float64, w.Count),
+		slots: make([]int, f.Workers), load: make([]float64, f.Workers)}
 	p.fill()
-	for len(p.active) > 0 {
+	for len(p.active) > 0 && p.now <= seconds {
 		p.share()
 		p.step()
 		p.fill()
 	}
-	return p.outcome(), nil
+	return p.outcome(), p.now <= seconds, nil
 }
 
+// sizes returns the sizes of the workspaces. Their mean is 1. The sizes are evenly spread over the distribution instead of
+// random, and one more workspace hardly changes those of the others. So the time of a run grows evenly with the number of
+// workspaces.
 func sizes(w Workspaces) []float64 {
 	all := make([]float64, w.Count)
-	r := rand.New(rand.NewPCG(1, uint64(w.Count)))
 	sum := 0.0
 	for i := range all {
-		all[i] = math.Exp(w.Skew * r.NormFloat64())
+		_, quantile := math.Modf(0.5 + float64(i)/math.Phi)
+		all[i] = math.Exp(w.Skew * math.Sqrt2 * math.Erfinv(2*quantile-1))
 		sum += all[i]
 	}
 	for i := range all {
@@ -115,58 +127,71 @@ func (p *simulation) unit(n, worker int) *unit {
 	return u
 }
 
-// share computes the rate of each active unit. Overloaded cores slow all their units by the same factor. Capacity that
-// a slow unit does not use is not given to other units.
+// share computes the rate of each active unit. A worker with overloaded cores slows all its units by the same factor. The
+// cores of an overloaded database are shared equally: a unit that needs less than its share is not slowed.
 func (p *simulation) share() {
-	load, waiting, latency := make([]float64, p.Workers), p.next < p.Count*len(p.Parts), p.Latency.Seconds()
+	waiting, latency := p.next < p.Count*len(p.Parts), p.Latency.Seconds()
+	clear(p.load)
 	for _, u := range p.active {
 		u.rate, u.waits = u.lists/latency, answers
 		if fair := p.Rate / float64(p.ofKey[u.source]); fair < u.rate {
 			u.rate, u.waits = fair, keys
+		} else if waiting {
+			u.waits = slots // with more slots, more requests would be under way
 		}
-		load[u.worker] += u.rate * u.work
-	}
-	writes := 0.0
-	for _, u := range p.active {
+		p.load[u.worker] += u.rate * u.work
 		p.perKey[u.source] = 0
 	}
 	for _, u := range p.active {
-		if over := load[u.worker] / p.Cores; over > 1 {
+		if over := p.load[u.worker] / p.Cores; over > 1 {
 			u.rate /= over
 			u.waits = workers
 		}
-		writes += u.rate * u.write
 		p.perKey[u.source] += u.rate
 	}
-	p.leases = p.leasesNow()
-	if over := (writes + p.leases*p.Lease) / p.Database; over > 1 {
-		p.leases /= over // fewer requests need fewer batches
+	// A slow key leases a batch for each request. A fast key leases one batch after another.
+	often, sum := 1/math.Max(p.LeaseEvery, 1e-3), 0.0
+	p.leases = 0
+	for _, u := range p.active {
+		batches := u.rate * min(1, often/p.perKey[u.source])
+		u.demand = u.rate*u.write + batches*p.Lease
+		sum += u.demand
+		p.leases += batches
+	}
+	if sum > p.Database {
+		p.shareDatabase(often)
+	}
+}
+
+// shareDatabase slows the units that need more than their share of the database's cores.
+func (p *simulation) shareDatabase(often float64) {
+	most := p.Database / float64(len(p.active)) // cores for one unit
+	for satisfied := -1; ; {
+		n, rest := 0, p.Database
 		for _, u := range p.active {
-			u.rate /= over
-			u.waits = database
+			if u.demand <= most {
+				n++
+				rest -= u.demand
+			}
 		}
-		return
+		if n == satisfied {
+			break
+		}
+		satisfied = n
+		most = rest / float64(len(p.active)-n)
 	}
 	for _, u := range p.active {
-		if waiting && u.waits == answers {
-			u.waits = slots // with more slots, more requests would be under way
+		if u.demand <= most {
+			continue
 		}
+		slower := most / u.demand
+		p.leases -= u.rate * min(1, often/p.perKey[u.source]) * (1 - slower) // fewer requests need fewer batches
+		u.rate *= slower
+		u.waits = database
 	}
 }
 
-// leasesNow returns how many batches of requests all keys lease per second. A slow key leases a batch for each
-// request. A fast key leases one batch after another.
-func (p *simulation) leasesNow() (n float64) {
-	for _, u := range p.active {
-		if rate := p.perKey[u.source]; rate > 0 {
-			n += min(rate, 1/math.Max(p.LeaseEvery, 1e-3))
-			p.perKey[u.source] = 0
-		}
-	}
-	return n
-}
-
-// step advances the time until the next unit ends, but by at least a hundredth of the mean remaining time of the
+// step advances the time until the next unit ends, but by at least a fortieth of the mean remaining time of the
 // units. So units that end at almost the same time need only one step.
 func (p *simulation) step() {
 	soonest, mean := math.Inf(1), 0.0
@@ -175,7 +200,7 @@ func (p *simulation) step() {
 		soonest = min(soonest, left)
 		mean += left
 	}
-	dt := max(soonest, mean/float64(len(p.active))/100)
+	dt := max(soonest, mean/float64(len(p.active))/40)
 	p.now += dt
 	p.leased += p.leases * dt
 	kept := p.active[:0]

@@ -147,52 +147,50 @@ func Connections(slots int) int { return 4 + (slots+1)/2 }
 func (f Fleet) connections() int { return f.Workers * Connections(f.Slots) }
 
 // Largest returns the greatest number of workspaces, up to limit, that the fleet reads in the given time. It also
-// returns what prevents more. Numbers above 20 are up to five percent too low, and those above 8,000 up to ten percent.
-//
-// Largest simulates at most 8,000 workspaces. From there on, each further workspace takes as long as the last ones did.
-func Largest(w Workspaces, f Fleet, c Costs, within time.Duration, limit int) (int, Limit, error) {
+// returns what prevents more. Numbers above 50 are up to two percent too low. If a smaller fleet reads the number least of
+// workspaces, this one does too, because it can leave workers idle.
+func Largest(w Workspaces, f Fleet, c Costs, within time.Duration, least, limit int) (low int, bound Limit, err error) {
 	if f.Connections > 0 && f.connections() > f.Connections {
 		return 0, Sessions, nil
 	}
-	run := func(n int) (Outcome, error) {
-		w.Count = n
-		return Run(w, f, c)
+	low, high, next := least, limit+1, 50 // low fits, and high does not
+	if least > 0 {
+		next = least + max(1, least/50)
 	}
-	half := min(max(50, 8*f.Workers*f.Slots), 4000)
-	most := min(2*half, limit)
-	all, err := run(most)
-	if err != nil {
-		return 0, "", err
-	}
-	if all.Took > within {
-		return bisect(run, within, most, all.Bound)
-	}
-	if most == limit {
-		return limit, all.Bound, nil
-	}
-	part, err := run(half)
-	if err != nil {
-		return 0, "", err
-	}
-	each := max(1, (all.Took-part.Took)/time.Duration(half))
-	return min(limit, most+int((within-all.Took)/each)), all.Bound, nil
-}
-
-// bisect returns how many workspaces are read in the given time. So many workspaces as high take longer, because of the
-// limit bound.
-func bisect(run func(int) (Outcome, error), within time.Duration, high int, bound Limit) (int, Limit, error) {
-	low := 0
-	for high-low > max(1, low/20) {
-		mid := low + (high-low)/2
-		o, err := run(mid)
+	tried, took := 0, time.Duration(0) // the last number that was tried and fits
+	for {
+		w.Count = min(next, limit)
+		o, fits, err := runUntil(w, f, c, within.Seconds())
 		if err != nil {
 			return 0, "", err
 		}
-		if o.Took <= within {
-			low = mid
+		if bound == "" || !fits {
+			bound = o.Bound
+		}
+		if fits {
+			next = further(tried, w.Count, took, o.Took, within)
+			low, tried, took = w.Count, w.Count, o.Took
 		} else {
-			high, bound = mid, o.Bound
+			high = w.Count
+		}
+		if high-low <= max(1, low/50) {
+			return low, bound, nil
+		}
+		if !fits || next >= high {
+			next = low + (high-low)/2
+			if high > limit {
+				next = limit
+			}
 		}
 	}
-	return low, bound, nil
+}
+
+// further returns the next number of workspaces to try after a and b, which take less than the given time. It assumes that
+// each further workspace takes as long as those between a and b did.
+func further(a, b int, tookA, tookB, within time.Duration) int {
+	n := 4 * b
+	if tookB > tookA {
+		n = min(n, b+int(float64(b-a)*float64(within-tookB)/float64(tookB-tookA)))
+	}
+	return max(n, b+max(1, b/50))
 }

@@ -67,32 +67,55 @@ func TestFleetScales(t *testing.T) {
 func TestLargest(t *testing.T) {
 	w, f := plain()
 	f.Slots, w.Rate = 10, 10 // a workspace takes 100 s at its rate limit, and 200 s with one answer after another
-	n, bound, err := Largest(w, f, Costs{}, time.Hour, 1e6)
+	n, bound, err := Largest(w, f, Costs{}, time.Hour, 0, 1e6)
 	require.NoError(t, err)
 	near(t, 180, float64(n), 0.05, "ten workspaces at a time, eighteen times in an hour")
 	require.Equal(t, Slots, bound)
 	f.Workers = 20
-	n, bound, err = Largest(w, f, Measured(), time.Hour, 1e6)
+	n, bound, err = Largest(w, f, Measured(), time.Hour, 0, 1e6)
 	require.NoError(t, err)
 	require.Equal(t, Sessions, bound, "the server allows 100 connections")
 	require.Zero(t, n)
 }
 
-// TestLargestOfMany: Largest does not simulate so many workspaces, but its result agrees with a simulation.
-func TestLargestOfMany(t *testing.T) {
-	w := Workspaces{Count: 1, Skew: 1, Rate: 112, Latency: 200 * time.Millisecond}
-	for range 12 {
-		w.Parts = append(w.Parts, UnitWork{Requests: 120, Records: 288, Streams: 12, Lists: 3})
+// TestLargestFits: the fleet reads the forecast number of workspaces in time, and not many more. More workers never read
+// fewer workspaces.
+func TestLargestFits(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		rate, database float64
+		hours          time.Duration
+		bound          Limit // with 64 workers
+	}{
+		{"the keys of large workspaces", 10, 16, 1, Keys},
+		{"slots, then the database", 112, 1, 1, Database},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := Workspaces{Skew: 1, Rate: c.rate, Latency: 200 * time.Millisecond}
+			for range 12 {
+				w.Parts = append(w.Parts, UnitWork{Requests: 120, Records: 2000, Streams: 12, Lists: 3})
+			}
+			within, fewer := c.hours*time.Hour, 0
+			var bound Limit
+			for workers := 1; workers <= 64; workers *= 4 {
+				f := Fleet{Workers: workers, Cores: 2, Slots: 16, Database: c.database}
+				n, then, err := Largest(w, f, Measured(), within, fewer, 1e6)
+				require.NoError(t, err)
+				require.GreaterOrEqual(t, n, fewer, "%d workers", workers)
+				t.Logf("%d workers: %d workspaces, then %s", workers, n, then)
+				w.Count = n
+				o, err := Run(w, f, Measured())
+				require.NoError(t, err)
+				require.LessOrEqual(t, o.Took.Hours(), 1.005*within.Hours(), "%d workers, %d workspaces", workers, n)
+				w.Count = n + n/20
+				o, err = Run(w, f, Measured())
+				require.NoError(t, err)
+				require.Greater(t, o.Took, within, "%d workers, %d workspaces", workers, w.Count)
+				fewer, bound = n, then
+			}
+			require.Equal(t, c.bound, bound)
+		})
 	}
-	f := Fleet{Workers: 4, Cores: 2, Slots: 16, Database: 8}
-	n, bound, err := Largest(w, f, Measured(), 8*time.Hour, 1e6)
-	require.NoError(t, err)
-	require.Equal(t, Slots, bound)
-	require.Greater(t, n, 8_000)
-	w.Count = n
-	o, err := Run(w, f, Measured())
-	require.NoError(t, err)
-	near(t, 8, o.Took.Hours(), 0.1, "hours")
 }
 
 func TestTenThousandWorkspaces(t *testing.T) {
