@@ -39,12 +39,12 @@ help: ## list the targets
 
 .PHONY: iceberg
 iceberg: ## test the Iceberg destination, which the usual build leaves out
-	$(GO) test -short -timeout 20m -tags $(TAGS),iceberg ./load/iceberg
-	$(GO) test -short -timeout 20m -tags $(TAGS),iceberg -run '^TestScripts$$/^iceberg$$' ./cmd/penstock
+	$(GO) test -vet=off -short -timeout 20m -tags $(TAGS),iceberg ./load/iceberg
+	$(GO) test -vet=off -short -timeout 20m -tags $(TAGS),iceberg -run '^TestScripts$$/^iceberg$$' ./cmd/penstock
 
 .PHONY: parts
 parts: ## build programs and their release files; the lists of parts and the checksums must be right
-	$(GO) test -count=1 -timeout 10m -tags $(TAGS) ./cmd/internal/release
+	$(GO) test -vet=off -count=1 -timeout 10m -tags $(TAGS) ./cmd/internal/release
 
 .PHONY: build
 build: ## build bin/penstock
@@ -55,11 +55,11 @@ demo: build ## show a sandbox, a sync into DuckDB, three queries, and a second r
 	$(BIN) sandbox demo --dir demo
 
 # Many tests wait for processes, servers and leases. Four packages at once, with four tests at once in each, keep two
-# cores busy. GOGC=400: by default, the garbage collector would take a fifth of the time.
+# cores busy. GOGC=400: by default, the garbage collector would take a fifth of the time. -vet=off: make lint vets all code.
 .PHONY: test
 test: ## install what the tests need, then run all tests, the long ones in a short form
 	@sh .ci/setup
-	GOGC=400 $(GO) test -short -timeout 20m -p 4 -parallel 4 -tags $(TAGS) $(PKGS)
+	GOGC=400 $(GO) test -vet=off -short -timeout 20m -p 4 -parallel 4 -tags $(TAGS) $(PKGS)
 
 .PHONY: sweep
 sweep: ## run all tests in full, random tests with a thousand seeds (SEEDS=1000), then make generated
@@ -96,7 +96,7 @@ check: lint prose vulncheck race ## make lint, prose, vulncheck and race
 
 .PHONY: race
 race: ## run the tests of concurrent code under the race detector, in random order
-	GOGC=400 $(GO) test -timeout 30m -tags $(TAGS) -race -shuffle=on -short -skip '$(SEEDED)' $(RACED)
+	GOGC=400 $(GO) test -vet=off -timeout 30m -tags $(TAGS) -race -shuffle=on -short -skip '$(SEEDED)' $(RACED)
 
 .PHONY: bench
 bench: build ## measure speed and memory, each figure beside a baseline; fail if a promised ratio is missed
@@ -107,7 +107,7 @@ bench: build ## measure speed and memory, each figure beside a baseline; fail if
 # -parallel 3: three kinds of destinations at once, because many trials wait for a stopped process.
 .PHONY: crash
 crash: ## kill runs at random moments and at every step; one more run must make the tables equal to the source (TRIALS=1000)
-	GOGC=400 $(GO) test -tags $(TAGS) -run '^TestCrash' -count=1 -parallel 3 -timeout 240m -v ./cmd/penstock -trials $(TRIALS)
+	GOGC=400 $(GO) test -vet=off -tags $(TAGS) -run '^TestCrash' -count=1 -parallel 3 -timeout 240m -v ./cmd/penstock -trials $(TRIALS)
 
 .PHONY: servers
 servers: ## fetch servers by other authors once; read their lists, with only the paths configured, and compare the counts
