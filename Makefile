@@ -155,8 +155,9 @@ dbt: build ## install dbt 1.10 and 1.11 once; run the project that penstock writ
 	@sh .ci/dbt $(SERVERS) $(BIN)
 
 .PHONY: bi
-bi: build ## run the query of each panel of the Grafana dashboard against a real Postgres that is filled from the sandbox
-	@sh .ci/bi $(BIN)
+bi: build ## fill Postgres and DuckDB from the sandbox; run the query of each Grafana panel; build the Observable page and open it (PICTURE=FILE)
+	@sh .ci/servers $(SERVERS) observable
+	@sh .ci/bi $(SERVERS) $(BIN) $(PICTURE)
 
 .PHONY: fuzz
 fuzz: ## run each fuzz target in turn (T=30s)
