@@ -1,7 +1,7 @@
 // Package after runs the commands that a pipeline has under `after`, and stores their results in the state.
 //
 // A supervisor runs each command: a process of this program, which [Supervise] implements. It ends the command and all
-// of its child processes when the command is stopped, and also if this process is killed.
+// of its child processes when the command is stopped, and also if this process is killed or suspended.
 package after
 
 import (
@@ -113,12 +113,19 @@ func (c Command) run(ctx context.Context, out *tail) error {
 		}
 	}
 	cmd := exec.CommandContext(ctx, self)
-	cmd.Args = slices.Concat([]string{"penstock", Supervisor, program}, c.Words[1:])
+	cmd.Args = slices.Concat([]string{"penstock", Supervisor, silence.String(), program}, c.Words[1:])
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.Dir, c.environment(), out, out
 	alive, err := cmd.StdinPipe() // the supervisor ends the command when nothing has the pipe open any more
 	if err != nil {
 		return err
 	}
+	go func() {
+		for range time.Tick(beat) {
+			if _, err := alive.Write([]byte{0}); err != nil { // the supervisor has ended
+				return
+			}
+		}
+	}()
 	ownGroup(cmd)
 	cmd.Cancel, cmd.WaitDelay = alive.Close, killGrace+supervisorGrace // Invariant 15
 	if err = cmd.Run(); errors.Is(err, exec.ErrWaitDelay) {
@@ -162,7 +169,7 @@ func (t *tail) text(redact func(string) string) string {
 	if t.cut {
 		_, text, _ = strings.Cut(text, "\n")
 	}
-	text = controls.ReplaceAllString(redact(strings.ToValidUTF8(text, "")), "")
+	text = redact(controls.ReplaceAllString(strings.ToValidUTF8(text, ""), "")) // redact last: a sequence may interrupt a secret // Invariant 5
 	if more := len(text) - mostKept; more > 0 {
 		text = text[more:]
 		_, text, _ = strings.Cut(text, "\n")

@@ -75,7 +75,7 @@ func TestRun(t *testing.T) {
 	t.Setenv("SECRET_OF_SOURCE", "pat_1234")
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	require.NoError(t, err)
-	c := command(dir, "sh", "-c", "pwd; env; printf '\\033[31mred\\033[0m hush-hush\\n' >&2; test -t 0 && echo terminal; read line || echo no input; exit 3")
+	c := command(dir, "sh", "-c", "pwd; env; printf '\\033[31mred\\033[0m hush\\033[0m-hush\\n' >&2; test -t 0 && echo terminal; read line || echo no input; exit 3")
 	c.Env = map[string]string{"MODELS_TARGET": "prod"}
 	r := c.Run(t.Context())
 	require.Equal(t, pipeline.CommandFailed, r.Result)
@@ -159,6 +159,28 @@ func TestKilledParent(t *testing.T) {
 	requireEnded(t, all)
 }
 
+// If penstock is suspended, its command ends, because another process may run it now.
+func TestSuspendedParent(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	supervisor := exec.Command(os.Args[0], append([]string{Supervisor, "3s"}, tracked...)...)
+	supervisor.Dir = dir
+	stdin, err := supervisor.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, supervisor.Start())
+	all := pids(t, dir)
+	for range 8 { // longer than 3 seconds
+		_, err := stdin.Write([]byte{0})
+		require.NoError(t, err)
+		time.Sleep(beat / 2)
+	}
+	for _, pid := range all {
+		require.False(t, ended(pid))
+	}
+	requireEnded(t, all) // nothing is written any more
+	require.Error(t, supervisor.Wait())
+}
+
 // The results of the last runs are kept, within limits. A second result of a run replaces the first.
 func TestResults(t *testing.T) {
 	t.Parallel()
@@ -182,8 +204,24 @@ func TestResults(t *testing.T) {
 	}
 	all, err = Read(ctx, notes, "nightly")
 	require.NoError(t, err)
-	require.Less(t, len(all), mostBytes/mostKept+1)
+	require.Len(t, all, mostRuns, "outputs of old runs are removed first")
 	require.Equal(t, "s039", all[len(all)-1].Run)
+	require.Len(t, all[len(all)-1].Commands[0].Output, mostKept)
+	require.Empty(t, all[len(all)-40].Commands[0].Output)
+
+	failed := Results{Run: "failed", Commands: []pipeline.Command{{Words: []string{"dbt", "build"}, Result: pipeline.CommandFailed}}}
+	require.NoError(t, Keep(ctx, notes, "nightly", failed))
+	for i := range mostRuns {
+		keep(fmt.Sprintf("t%03d", i), "")
+	}
+	require.NoError(t, KeepFirst(ctx, notes, "nightly", Results{Run: "t099", Commands: failed.Commands}))
+	require.NoError(t, KeepFirst(ctx, notes, "nightly", Results{Run: "u000", Commands: failed.Commands}))
+	all, err = Read(ctx, notes, "nightly")
+	require.NoError(t, err)
+	require.Len(t, all, mostRuns)
+	require.Equal(t, "failed", all[0].Run, "the result of a failed command is kept longest")
+	require.True(t, all[mostRuns-2].Successful(), "KeepFirst replaces nothing")
+	require.Equal(t, "u000", all[mostRuns-1].Run)
 	none, err := Read(ctx, notes, "hourly")
 	require.NoError(t, err)
 	require.Empty(t, none)

@@ -11,7 +11,8 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Limits of the results that are kept of a pipeline. The results of the last run are always kept. // Invariant 6
+// Limits of the results that are kept of a pipeline. The results of the last run are always kept with their output.
+// Invariant 6
 const (
 	mostRuns  = 100
 	mostBytes = 256 << 10
@@ -30,13 +31,23 @@ func noteName(name string) string { return "after/" + name + ".json" }
 const keepTries = 5
 
 // Keep adds results to those of a pipeline, and removes old ones. They replace earlier results of the same run.
-func Keep(ctx context.Context, notes state.Notes, name string, r Results) (err error) {
+func Keep(ctx context.Context, notes state.Notes, name string, r Results) error {
+	return keep(ctx, notes, name, r, true)
+}
+
+// KeepFirst does what Keep does, except if there are results of the same run already. It is for a process that has not
+// run the commands, or that another process may have replaced.
+func KeepFirst(ctx context.Context, notes state.Notes, name string, r Results) error {
+	return keep(ctx, notes, name, r, false)
+}
+
+func keep(ctx context.Context, notes state.Notes, name string, r Results, replace bool) (err error) {
 	for range keepTries {
 		var before, text []byte
 		if before, err = notes.Note(ctx, noteName(name)); err != nil {
 			return err
 		}
-		if text, err = added(before, r); err != nil {
+		if text, err = added(before, r, replace); err != nil || text == nil {
 			return err
 		}
 		if err = notes.SetNote(ctx, noteName(name), before, text); !errors.Is(err, state.ErrMoved) {
@@ -46,20 +57,46 @@ func Keep(ctx context.Context, notes state.Notes, name string, r Results) (err e
 	return err
 }
 
-// added returns the text of a note with further results.
-func added(note []byte, r Results) ([]byte, error) {
+// added returns the text of a note with further results, or nil if the note is to stay as it is.
+func added(note []byte, r Results, replace bool) ([]byte, error) {
 	all, err := parse(note)
 	if err != nil {
-		all = nil // the results are only for display, so a damaged note is replaced
+		all = nil // a damaged note is replaced: without it, commands run once more at most
 	}
-	all = append(slices.DeleteFunc(all, func(o Results) bool { return o.Run == r.Run }), r)
+	same := func(o Results) bool { return o.Run == r.Run }
+	if !replace && slices.ContainsFunc(all, same) {
+		return nil, nil
+	}
+	all = append(slices.DeleteFunc(all, same), r)
 	for {
 		text, err := json.Marshal(all)
 		if err != nil || len(all) == 1 || len(all) <= mostRuns && len(text) <= mostBytes {
 			return text, err
 		}
-		all = all[1:]
+		all = shortened(all, len(all) > mostRuns)
 	}
+}
+
+// shortened removes something from the results: an output if there is one and a run need not go, or the results of a
+// run. Results of successful commands go first, because a run without results is shown as complete. Those of the last
+// run stay. // Invariant 14
+func shortened(all []Results, aRun bool) []Results {
+	old := all[:len(all)-1]
+	for _, r := range old {
+		for i := range r.Commands {
+			if !aRun && r.Commands[i].Output != "" {
+				r.Commands[i].Output = ""
+				return all
+			}
+		}
+	}
+	i := max(0, slices.IndexFunc(old, func(r Results) bool { return r.Successful() }))
+	return slices.Delete(all, i, i+1)
+}
+
+// Successful reports whether all commands of the run were successful.
+func (r Results) Successful() bool {
+	return !slices.ContainsFunc(r.Commands, func(c pipeline.Command) bool { return c.Result != pipeline.CommandOK })
 }
 
 // Read returns the results of a pipeline, those of the oldest run first.
