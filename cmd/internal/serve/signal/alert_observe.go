@@ -1,6 +1,7 @@
 package signal
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,8 +22,9 @@ var _ serve.Observer = (*Alerts)(nil)
 
 // Keys of troubles that are not streams.
 const (
-	itemRun    = ""
-	itemDeltas = "webhooks"
+	itemRun      = ""
+	itemDeltas   = "webhooks"
+	itemCommands = "commands of after"
 )
 
 // Observe raises and clears alerts.
@@ -86,18 +88,35 @@ func (a *Alerts) runEnded(n serve.RunEnded) {
 		a.clear(ofPipeline(n.Pipeline, Late), itemRun)
 	}
 	a.note(ofPipeline(n.Pipeline, Failed), itemRun, runFailure(n))
+	if len(r.Commands) > 0 { // otherwise the run does not show whether the failure of a command is over
+		a.note(ofPipeline(n.Pipeline, Failed), itemCommands, commandFailure(r))
+	}
 	for _, s := range r.Streams {
 		a.streamEnded(n.Pipeline, s)
 	}
 }
 
 func runFailure(n serve.RunEnded) error {
-	if err := errors.Join(n.Err, n.Report.Err); err != nil && !keptOut(err) {
+	err := n.Report.Err
+	if commandFailure(n.Report) != nil {
+		err = nil // it is about the command
+	}
+	if err = errors.Join(n.Err, err); err != nil && !keptOut(err) {
 		return err
 	}
 	failed := func(s pipeline.StreamReport) bool { return s.Status == pipeline.StatusFailed }
 	if n.Report.Status == pipeline.StatusFailed && !slices.ContainsFunc(n.Report.Streams, failed) {
 		return fmt.Errorf("run %s failed", n.Run)
+	}
+	return nil
+}
+
+// commandFailure returns why a command of `after` was not successful, or nil.
+func commandFailure(r pipeline.Report) error {
+	for _, c := range r.Commands {
+		if c.Result != pipeline.CommandOK {
+			return cmp.Or(r.Err, fmt.Errorf("command %s: %s", c, c.Error))
+		}
 	}
 	return nil
 }

@@ -228,6 +228,28 @@ func TestAlertsWhatSaysNothingChangesNothing(t *testing.T) {
 	})
 }
 
+// A failed command stays reported until a run has run the commands again.
+func TestAlertsOfCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, filepath.Join(t.TempDir(), "alerts.json"), nightlyRouting)
+		defer d.stop()
+		failed := completes()
+		failed.Report.AddCommands([]pipeline.Command{{Words: []string{"dbt", "build"}, Result: pipeline.CommandFailed, Error: "exit code 1"}}, errors.New("command dbt build: exit code 1"), nil)
+		d.Observe(failed)
+		sent := d.after(time.Hour)
+		require.Len(t, sent, 1)
+		require.Contains(t, sent[0], "command dbt build: exit code 1")
+		d.Observe(completes())
+		require.Empty(t, d.after(time.Hour), "a run of one stream, which runs no command")
+		d.Observe(failed)
+		require.Empty(t, d.after(time.Hour), "reported once")
+		good := completes()
+		good.Report.AddCommands([]pipeline.Command{{Words: []string{"dbt", "build"}, Result: pipeline.CommandOK}}, nil, nil)
+		d.Observe(good)
+		require.Len(t, d.after(time.Hour), 1)
+	})
+}
+
 func TestAlertsDigest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, filepath.Join(t.TempDir(), "alerts.json"), nightlyRouting)
