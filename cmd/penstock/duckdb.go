@@ -33,9 +33,12 @@ func duckdbKind() open.Kind {
 			path, _ := open.FilePath(d)
 			return path + ".files"
 		},
-		Lend: func(ctx context.Context, d config.Destination) (func(), error) {
-			path, _ := open.FilePath(d)
-			return duckdb.Lend(ctx, path)
+		Lend: func(ctx context.Context, all []config.Destination) (func(), error) {
+			paths := make([]string, len(all))
+			for i, d := range all {
+				paths[i], _ = open.FilePath(d)
+			}
+			return duckdb.Lend(ctx, paths...)
 		},
 		Publish: func(ctx context.Context, d config.Destination, open load.Destination) error {
 			return open.(*duckdb.DB).Publish(ctx, d.Publish)

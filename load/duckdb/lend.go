@@ -5,6 +5,7 @@ package duckdb
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,13 +23,36 @@ var lent = lentPaths{all: map[string]chan struct{}{}}
 // lendLook is how often Lend looks whether the file is closed.
 const lendLook = 10 * time.Millisecond
 
-// Lend waits until this process has closed the file at path, and keeps it closed until back() is called. So a program
-// that this process starts can open the file. Commits of this process wait until then. Lend returns an error if ctx ends
-// first. Only one caller at a time can lend a file; others wait.
-func Lend(ctx context.Context, path string) (back func(), err error) {
-	if path, err = resolvePath(path); err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+// Lend waits until this process has closed the files at the paths, and keeps them closed until back() is called. So a
+// program that this process starts can open the files. Runs of this process wait until then, see [load.ForRun]. Lend
+// returns an error if ctx ends first. Only one caller at a time can lend a file; others wait. All callers lend files in
+// the order of their paths, so that no two callers wait for each other. // Invariant 15
+func Lend(ctx context.Context, paths ...string) (back func(), err error) {
+	var all []func()
+	back = func() {
+		for _, one := range all {
+			one()
+		}
 	}
+	files := make([]string, len(paths)) // without links, so that each file occurs once
+	for i, path := range paths {
+		if files[i], err = resolvePath(path); err != nil {
+			return nil, fmt.Errorf("open %s: %w", path, err)
+		}
+	}
+	slices.Sort(files)
+	for _, file := range slices.Compact(files) {
+		one, err := lend(ctx, file)
+		if err != nil {
+			back()
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return back, nil
+}
+
+func lend(ctx context.Context, path string) (back func(), err error) {
 	for !lent.add(path) {
 		if err := lent.wait(ctx, path); err != nil {
 			return nil, err

@@ -13,6 +13,7 @@ import (
 
 	duckdb "github.com/duckdb/duckdb-go/v2"
 
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/state/retry"
 )
@@ -48,7 +49,7 @@ const (
 const (
 	// After a use, the file stays attached for idleTime. If the file was attached more than openTime ago, it is
 	// detached at once. If several callers use the file at the same time, it stays attached until all of them have
-	// finished. // Invariant 7
+	// finished. So readers in other processes wait for one commit at most, except during [Lend]. // Invariant 7
 	idleTime = 50 * time.Millisecond
 	openTime = 500 * time.Millisecond
 )
@@ -83,8 +84,9 @@ func (d *DB) stop() error {
 const silentWait = time.Second
 
 // acquire attaches the file until release is called. If another process has the file open, acquire waits up to
-// Options.WaitLock. If the file is still open then, acquire returns [state.ErrLocked] (wrapped). A commit waits for the
-// end of [Lend] without this limit.
+// Options.WaitLock. If the file is still open then, acquire returns [state.ErrLocked] (wrapped). Commits and reads of a run
+// wait for the end of [Lend] without this limit: ctx and the time limits of the commands bound it. The limit of the wait
+// for other processes begins then.
 func (d *DB) acquire(ctx context.Context, m mode) (e *engine, release func(), err error) {
 	// The waits are random, so that two waiting processes do not keep trying at the same time.
 	policy := retry.Policy{First: 20 * time.Millisecond, Longest: time.Second, Jitter: 0.5, Total: d.o.WaitLock}
@@ -103,10 +105,11 @@ func (d *DB) acquire(ctx context.Context, m mode) (e *engine, release func(), er
 		if err == nil || !locked(err) {
 			return e, d.release, err
 		}
-		if errors.Is(err, errLent) && m == writing { // the command may take longer than WaitLock
+		if errors.Is(err, errLent) && (m == writing || load.IsForRun(ctx)) { // the command may take longer than WaitLock
 			if err := lent.wait(ctx, d.o.Path); err != nil {
 				return nil, nil, err
 			}
+			tries, began = policy.Begin(), time.Now()
 			continue
 		}
 		if !reported && time.Since(began) >= silentWait && !errors.Is(err, errInUse) {

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
 )
@@ -66,7 +67,7 @@ func (a *Applier) Apply(ctx context.Context) (none deltas.Report, err error) {
 // the inbox.
 func (a *Applier) ApplyOnce(ctx context.Context) (none deltas.Report, err error) {
 	o := a.executor.Open
-	ctx, unlock, err := o.Locks.Take(ctx, o.State(a.conf), a.pipeline.Key())
+	ctx, unlock, err := o.Locks.Take(load.ForRun(ctx), o.State(a.conf), a.pipeline.Key())
 	if err != nil {
 		return none, err
 	}
@@ -102,7 +103,7 @@ func (a *Applier) Refused(streams []string) {
 // watch opens the pipeline. From then on, each new pass of this process lets webhook deltas commit between its
 // own commits.
 func (a *Applier) watch(ctx context.Context) error {
-	ctx, unlock, err := a.executor.Open.Locks.Take(ctx, a.executor.Open.State(a.conf), a.pipeline.Key())
+	ctx, unlock, err := a.executor.Open.Locks.Take(load.ForRun(ctx), a.executor.Open.State(a.conf), a.pipeline.Key())
 	if err != nil {
 		return err
 	}

@@ -82,6 +82,7 @@ func (x *Executor) leased(ctx context.Context, j job) (report pipeline.Report, e
 			err = fmt.Errorf("source %s: panic: %v", p.From[0].Text, v)
 		}
 	}()
+	ctx = load.ForRun(ctx)
 	r, err := x.Open.Pipeline(ctx, j.conf, p, j.streams, j.options.DryRun)
 	if err != nil {
 		return report, err

@@ -46,8 +46,9 @@ type Kind struct {
 	NoHold   string // why a check cannot hold rows back from the destination; "" if it can
 	// Close closes what the destinations of this kind share, such as connections.
 	Close func()
-	// Lend keeps this process from opening a file that only one process can open, until back() is called.
-	Lend func(context.Context, config.Destination) (back func(), err error)
+	// Lend keeps this process from opening the files of destinations of this kind, because only one process can open
+	// such a file, until back() is called.
+	Lend func(context.Context, []config.Destination) (back func(), err error)
 	// Publish gives readers a copy of what a run has loaded.
 	Publish func(context.Context, config.Destination, load.Destination) error
 }
