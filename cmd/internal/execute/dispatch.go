@@ -3,8 +3,10 @@ package execute
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -35,8 +37,20 @@ func (w *Worker) Dispatch(ctx context.Context, r Run) (report pipeline.Report, e
 	report = fleet.Joined(r.ID, r.Pipeline.Name, units)
 	report.Err = errors.Join(report.Err, removedError(units))
 	w.executor.keepHistory(ctx, r.Conf, unitsWork(w.db.Now(), r, report, units)...)
-	w.executor.after(ctx, r, &report) // workers run no commands, because a run has only one process that dispatches it
+	w.executor.after(ctx, r, !allPlanned(r.Pipeline, units), &report) // workers run no commands, because a run has only one process that dispatches it
 	return report, nil
+}
+
+// allPlanned reports whether the units of a run read all sources of the pipeline. A paused source has no units.
+func allPlanned(p config.Pipeline, units []state.Unit) bool {
+	planned := map[string]bool{}
+	for _, u := range units {
+		planned[u.Source] = true
+	}
+	if !p.MultiSource {
+		return len(units) > 0
+	}
+	return !slices.ContainsFunc(p.From, func(s config.Ref) bool { return !planned[s.Text] })
 }
 
 // unitsWork returns what a run did that was divided into units: in total, for each stream, and for each source. The

@@ -54,7 +54,7 @@ func (x *Executor) Run(ctx context.Context, r Run) (res Result, err error) {
 	} else {
 		res, err = x.runOne(ctx, r, j)
 	}
-	if err == nil && x.after(ctx, r, &res.Report) {
+	if err == nil && x.after(ctx, r, res.Paused > 0, &res.Report) {
 		res.ExitCode = res.Report.ExitCode()
 	}
 	return res, err
