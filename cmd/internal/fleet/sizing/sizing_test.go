@@ -84,19 +84,18 @@ func TestLargestFits(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		rate, database float64
-		hours          time.Duration
 		bound          Limit // with 64 workers
 	}{
-		{"the keys of large workspaces", 10, 16, 1, Keys},
-		{"slots, then the database", 112, 1, 1, Database},
+		{"the keys of large workspaces", 10, 16, Keys},
+		{"slots, then the database", 112, 1, Database},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := Workspaces{Skew: 1, Rate: c.rate, Latency: 200 * time.Millisecond}
 			for range 12 {
 				w.Parts = append(w.Parts, UnitWork{Requests: 120, Records: 2000, Streams: 12, Lists: 3})
 			}
-			within, fewer := c.hours*time.Hour, 0
-			var bound Limit
+			const within = time.Hour
+			fewer, bound := 0, Limit("")
 			for workers := 1; workers <= 64; workers *= 4 {
 				f := Fleet{Workers: workers, Cores: 2, Slots: 16, Database: c.database}
 				n, then, err := Largest(w, f, Measured(), within, fewer, 1e6)
