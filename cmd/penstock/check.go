@@ -27,13 +27,9 @@ wrong, where, and what to do. No table is changed.`,
 			if err != nil {
 				return err
 			}
-			pipelines := c.Pipelines
-			if len(args) > 0 {
-				p, err := open.PickPipeline(c, args)
-				if err != nil {
-					return err
-				}
-				pipelines = []config.Pipeline{p}
+			pipelines, err := open.PickPipelines(c, args)
+			if err != nil {
+				return err
 			}
 			return runChecks(cmd.Context(), a, c, pipelines)
 		},

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,8 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
+	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state"
 )
 
 func maintainCmd(a *app) *cobra.Command {
@@ -38,55 +41,67 @@ Exit codes: 0 done, 75 a pipeline is running or a file is locked, 1 a destinatio
 }
 
 // maintain removes old rows for the named pipeline, or for all pipelines. If one of them fails, it goes on with the
-// others, and returns the errors joined.
+// others.
 func maintain(ctx context.Context, a *app, args []string, source string) error {
 	c, err := a.open.LoadNames()
 	if err != nil {
 		return err
 	}
-	pipelines := c.Pipelines
-	if len(args) > 0 {
-		p, err := open.PickPipeline(c, args)
-		if err != nil {
-			return err
+	pipelines, err := open.PickPipelines(c, args)
+	if err != nil {
+		return err
+	}
+	if source != "" {
+		pipelines = slices.DeleteFunc(slices.Clone(pipelines), func(p config.Pipeline) bool { return !p.Reads(source) })
+		if len(pipelines) == 0 {
+			return failure.Usage("`penstock sources list` lists the sources of pipelines", "no source %q", source)
 		}
-		pipelines = []config.Pipeline{p}
 	}
 	x := a.executor(c)
 	all := []execute.Maintained{}
-	var errs []error
-	read := false
+	var failed []error
 	for _, p := range pipelines {
-		for _, from := range p.From {
-			if source != "" && source != from.Text {
-				continue
-			}
-			read = true
-			done, err := x.Maintain(ctx, c, p.ForSource(from.Text))
-			all, errs = append(all, done...), append(errs, err)
+		if source != "" {
+			p = p.ForSource(source)
+		}
+		done, errs := x.Maintain(ctx, c, p)
+		all, failed = append(all, done...), append(failed, errs...)
+	}
+	if err := printMaintained(a, all); err != nil {
+		return err
+	}
+	for _, err := range failed {
+		if !errors.Is(err, state.ErrLocked) { // the exit code of an error says more than that of a lock
+			return &failure.Error{Err: errors.Join(failed...), Code: failure.ExitFailed}
 		}
 	}
-	if !read {
-		return failure.Usage("`penstock sources list` lists the sources of pipelines", "no source %q", source)
-	}
-	return errors.Join(append([]error{printMaintained(a, all)}, errs...)...)
+	return errors.Join(failed...)
 }
 
+// printMaintained prints what was removed. Of a pipeline with several sources, people see only the sources whose rows
+// were removed. Errors are printed elsewhere.
 func printMaintained(a *app, all []execute.Maintained) error {
 	if a.json {
 		return render.NewEncoder(a.out).Encode(all)
 	}
-	if len(all) == 0 {
-		return a.say("nothing to maintain: nothing was loaded yet\n")
-	}
 	g := render.NewTable("pipeline", "source", "destination", "older than", "#certificates", "#runs", "#rejects", "#changes", "#checks", "#events", "#notes")
+	shown := false
 	for _, m := range all {
+		if m.Trimmed == (load.Trimmed{}) && (m.Source != "" || m.Error != "") {
+			continue
+		}
 		before := "keeps all"
 		if !m.Before.IsZero() {
 			before = m.Before.Format(time.DateOnly)
 		}
 		g.Add(m.Pipeline, m.Source, m.Destination, before, m.Certificates, m.Runs, m.Rejects, m.RowChanges, m.Checks, m.Events, m.Notes)
+		shown = true
 	}
-	g.Render(a.out)
+	switch {
+	case shown:
+		g.Render(a.out)
+	case !slices.ContainsFunc(all, func(m execute.Maintained) bool { return m.Error != "" }):
+		return a.say("no old rows\n")
+	}
 	return nil
 }

@@ -2,7 +2,6 @@ package execute
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -22,64 +21,77 @@ type Maintained struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Maintain does for one pipeline and one source what the first run of a day does: it removes the rows of penstock's own
-// tables that are older than `keep:`. It leaves out destinations into which nothing was loaded. If a destination fails,
-// Maintain goes on with the others, and returns the errors joined. The pipeline p reads one source; see
-// [config.Pipeline.ForSource].
-func (x *Executor) Maintain(ctx context.Context, c *config.Config, p config.Pipeline) (all []Maintained, err error) {
-	ctx, unlock, err := x.Open.Locks.Take(ctx, x.Open.State(c), p.Key())
-	if err != nil {
-		return nil, fmt.Errorf("maintain %s: %w", p.Key(), err)
+// Maintain does for the sources of a pipeline what the first run of a day does: it removes the rows of penstock's own
+// tables that are older than `keep:`. It leaves out destinations into which nothing was loaded. If a source or a
+// destination fails, Maintain goes on with the others, and returns all errors.
+func (x *Executor) Maintain(ctx context.Context, c *config.Config, p config.Pipeline) (all []Maintained, failed []error) {
+	for _, to := range p.To {
+		d, _ := c.Destination(to.Text)
+		parts := [][]config.Ref{p.From} // the sources of a part have the same tables
+		if d.PerSource() {
+			parts = parts[:0]
+			for i := range p.From {
+				parts = append(parts, p.From[i:i+1])
+			}
+		}
+		for _, sources := range parts {
+			done, errs := x.maintainPart(ctx, c, p, d.For(sources[0].Text), sources)
+			all, failed = append(all, done...), append(failed, errs...)
+		}
 	}
-	defer unlock()
+	return all, failed
+}
+
+// maintainPart removes old rows from a part of a destination. It opens the part once for all of its sources.
+func (x *Executor) maintainPart(ctx context.Context, c *config.Config, p config.Pipeline, d config.Destination, sources []config.Ref) (all []Maintained, failed []error) {
+	kind, err := x.Open.Kind(c, d)
+	if err != nil {
+		return nil, []error{err}
+	}
+	if kind.Absent != nil && kind.Absent(d) != nil {
+		return nil, nil
+	}
+	dest, err := x.Open.Destination(ctx, c, d)
+	if err != nil {
+		return nil, []error{err}
+	}
+	for _, source := range sources {
+		one, err := x.trim(ctx, c, p.ForSource(source.Text), open.Whole(dest))
+		one.Pipeline, one.Destination = p.Name, d.Name
+		if p.MultiSource {
+			one.Source = source.Text
+		}
+		if err != nil {
+			err = fmt.Errorf("maintain %s in destination %s: %w", p.ForSource(source.Text).Key(), d.Name, err)
+			one.Error = x.Redactor.Redact(err.Error())
+			failed = append(failed, err)
+		}
+		all = append(all, one)
+	}
+	if err := dest.Close(); err != nil {
+		failed = append(failed, err)
+	}
+	return all, failed
+}
+
+// trim removes the old rows of a pipeline that reads one source. Meanwhile no run of it can begin.
+func (x *Executor) trim(ctx context.Context, c *config.Config, p config.Pipeline, dest load.Destination) (done Maintained, err error) {
+	able, ok := dest.(load.Trimmer)
+	if !ok || p.Keep == 0 {
+		return done, nil
+	}
 	streams, err := c.Select(p, nil)
 	if err != nil {
-		return nil, err
+		return done, err
 	}
+	ctx, unlock, err := x.Open.Locks.Take(ctx, x.Open.State(c), p.Key())
+	if err != nil {
+		return done, err
+	}
+	defer unlock()
 	from := p.From[0].Text
 	old := pipeline.Old(p.Name, from, open.Plain(streams), p.Keep, open.KeepEvents(c, from), x.Open.State(c).Now())
-	var errs []error
-	for _, to := range p.To {
-		done := Maintained{Pipeline: p.Name, Destination: to.Text, Before: old.Before}
-		if p.MultiSource {
-			done.Source = from
-		}
-		loaded, err := x.isLoaded(c, to.Text, from)
-		if err == nil && loaded {
-			done.Trimmed, err = x.trim(ctx, c, to.Text, old)
-		}
-		switch {
-		case err == nil && !loaded:
-			continue
-		case err != nil:
-			err = fmt.Errorf("maintain destination %s: %w", to.Text, err)
-			done.Error = x.Redactor.Redact(err.Error())
-			errs = append(errs, err)
-		}
-		all = append(all, done)
-	}
-	return all, errors.Join(errs...)
-}
-
-// isLoaded reports whether something was loaded into a destination from the source.
-func (x *Executor) isLoaded(c *config.Config, name, source string) (bool, error) {
-	d, _ := c.Destination(name)
-	kind, err := x.Open.Kind(c, d)
-	return err == nil && (kind.Absent == nil || kind.Absent(d.For(source)) == nil), err
-}
-
-// trim removes old rows from a destination.
-func (x *Executor) trim(ctx context.Context, c *config.Config, name string, old load.Retention) (n load.Trimmed, err error) {
-	if old.Before.IsZero() {
-		return n, nil
-	}
-	d, _ := c.Destination(name)
-	dest, err := x.Open.Part(ctx, c, d, old.Source)
-	if err != nil {
-		return n, err
-	}
-	if able, ok := open.Whole(dest).(load.Trimmer); ok {
-		n, err = able.Trim(ctx, old)
-	}
-	return n, errors.Join(err, dest.Close())
+	done.Before = old.Before
+	done.Trimmed, err = able.Trim(ctx, old)
+	return done, err
 }

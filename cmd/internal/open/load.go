@@ -138,6 +138,15 @@ func PickPipeline(c *config.Config, args []string) (config.Pipeline, error) {
 	return Pick(c.File, "pipeline", "", c.Pipelines, func(p config.Pipeline) string { return p.Name }, name)
 }
 
+// PickPipelines returns the pipeline that is named in args. Without a name, it returns all pipelines.
+func PickPipelines(c *config.Config, args []string) ([]config.Pipeline, error) {
+	if len(args) == 0 {
+		return c.Pipelines, nil
+	}
+	p, err := PickPipeline(c, args)
+	return []config.Pipeline{p}, err
+}
+
 // Pick returns the element with the given name. If the name is "" and there is only one element, Pick returns that
 // element. Otherwise it returns an error that lists the names to choose from. The error shows the given flag, with
 // which the user chooses. If the flag is "", the user chooses with an argument.

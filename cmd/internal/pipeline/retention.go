@@ -34,15 +34,13 @@ func (w *runRow) trim(ctx context.Context, r *run) {
 	}
 }
 
-// Old describes the rows of penstock's own tables that a pipeline no longer keeps. If keep is 0, the pipeline keeps all
-// rows, and the result is of no use. If keepEvents is 0, webhook events stay.
+// Old describes the rows of penstock's own tables that a pipeline no longer keeps, because they are older than keep. If
+// keepEvents is 0, webhook events stay.
 func Old(name, source string, streams []schemas.Stream, keep, keepEvents time.Duration, now time.Time) load.Retention {
-	r := load.Retention{Pipeline: name, Source: source, Now: now.UTC()}
-	if keep > 0 {
-		r.Before = r.Now.Add(-keep)
-	}
+	now = now.UTC()
+	r := load.Retention{Pipeline: name, Source: source, Before: now.Add(-keep), Now: now}
 	if keepEvents > 0 {
-		r.EventsBefore = r.Now.Add(-keepEvents)
+		r.EventsBefore = now.Add(-keepEvents)
 	}
 	for _, s := range streams {
 		r.Tables = append(r.Tables, s.Table.Name)
