@@ -10,6 +10,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/after"
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
+	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/state"
 )
@@ -29,7 +30,7 @@ func (x *Executor) after(ctx context.Context, r Run, paused bool, report *pipeli
 	}
 	all, err := x.runCommands(ctx, r, report.Run)
 	if err == nil {
-		err = x.Open.PublishAgain(ctx, r.Conf, p) // with what the commands have made
+		err = open.TargetsOf(x.Open, r.Conf, p).PublishAgain(ctx) // with what the commands have made
 	}
 	var cause error
 	if ctx.Err() != nil && err != nil {
@@ -107,14 +108,15 @@ func (x *Executor) commandsOf(ctx context.Context, r Run, run string) []pipeline
 // opens no file that they need. The returned context ends if another process may run them. The caller must call done(),
 // even after an error.
 func (x *Executor) readyForCommands(ctx context.Context, r Run) (ready context.Context, done func(), err error) {
-	if err := x.Open.CheckHosts(ctx, r.Conf, r.Pipeline); err != nil { // another host has the files
+	targets := open.TargetsOf(x.Open, r.Conf, r.Pipeline)
+	if err := targets.CheckHosts(ctx); err != nil { // another host has the files
 		return ctx, func() {}, err
 	}
 	ready, unlock, err := x.takeAfterLease(ctx, r)
 	if err != nil {
 		return ctx, func() {}, err
 	}
-	back, err := x.Open.Lend(ready, r.Conf, r.Pipeline)
+	back, err := targets.Lend(ready)
 	return ready, func() { back(); unlock() }, err
 }
 

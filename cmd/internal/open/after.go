@@ -33,16 +33,26 @@ func (o *Opener) Command(c config.Command) (after.Command, error) {
 	return cmd, o.mayRun(program)
 }
 
-// loaded calls use() for each destination of a pipeline, or, if a destination has a part for each source, for each part.
-// It stops at the first error.
-func (o *Opener) loaded(c *config.Config, p config.Pipeline, use func(Kind, config.Destination) error) error {
-	for _, to := range p.To {
-		d, _ := c.Destination(to.Text)
-		kind, err := o.Kind(c, d)
+// Targets are the destinations of a pipeline. They need not be open.
+type Targets struct {
+	opener   *Opener
+	conf     *config.Config
+	pipeline config.Pipeline
+}
+
+// TargetsOf returns the destinations of a pipeline.
+func TargetsOf(o *Opener, c *config.Config, p config.Pipeline) Targets { return Targets{o, c, p} }
+
+// each calls use() for each destination, or, if a destination has a part for each source, for each part. It stops at the
+// first error.
+func (t Targets) each(use func(Kind, config.Destination) error) error {
+	for _, to := range t.pipeline.To {
+		d, _ := t.conf.Destination(to.Text)
+		kind, err := t.opener.Kind(t.conf, d)
 		if err != nil {
 			return err
 		}
-		parts := p.From
+		parts := t.pipeline.From
 		if !d.PerSource() {
 			parts = parts[:min(1, len(parts))]
 		}
@@ -55,17 +65,17 @@ func (o *Opener) loaded(c *config.Config, p config.Pipeline, use func(Kind, conf
 	return nil
 }
 
-// CheckHosts returns an error if another host owns a path of the pipeline's destinations. Unlike [Opener.Claim], it
-// makes no host the owner. // Invariant 13
-func (o *Opener) CheckHosts(ctx context.Context, c *config.Config, p config.Pipeline) error {
-	return o.loaded(c, p, func(_ Kind, d config.Destination) error { return o.checkHost(ctx, c, d) })
+// CheckHosts returns an error if another host owns a path of the destinations. Unlike [Opener.Claim], it makes no host
+// the owner. // Invariant 13
+func (t Targets) CheckHosts(ctx context.Context) error {
+	return t.each(func(_ Kind, d config.Destination) error { return t.opener.checkHost(ctx, t.conf, d) })
 }
 
-// Lend lets other programs open the files of the pipeline's destinations that only one process can open at a time. This
-// process does not open them until back() is called. The caller must call back(), even after an error.
-func (o *Opener) Lend(ctx context.Context, c *config.Config, p config.Pipeline) (back func(), err error) {
+// Lend lets other programs open the files of the destinations that only one process can open at a time. This process does
+// not open them until back() is called. The caller must call back(), even after an error.
+func (t Targets) Lend(ctx context.Context) (back func(), err error) {
 	files := map[string][]config.Destination{} // by scheme
-	err = o.loaded(c, p, func(kind Kind, d config.Destination) error {
+	err = t.each(func(kind Kind, d config.Destination) error {
 		files[kind.Scheme] = append(files[kind.Scheme], d)
 		return nil
 	})
@@ -75,7 +85,7 @@ func (o *Opener) Lend(ctx context.Context, c *config.Config, p config.Pipeline) 
 			one()
 		}
 	}
-	for _, kind := range o.Kinds { // in the same order in all callers, so that no two of them wait for each other
+	for _, kind := range t.opener.Kinds { // in the same order in all callers, so that no two of them wait for each other
 		if err != nil || kind.Lend == nil {
 			continue
 		}
@@ -88,12 +98,12 @@ func (o *Opener) Lend(ctx context.Context, c *config.Config, p config.Pipeline) 
 }
 
 // PublishAgain copies what the commands of `after` have made, for each destination with `publish:` in the configuration.
-func (o *Opener) PublishAgain(ctx context.Context, c *config.Config, p config.Pipeline) error {
-	return o.loaded(c, p, func(kind Kind, d config.Destination) error {
+func (t Targets) PublishAgain(ctx context.Context) error {
+	return t.each(func(kind Kind, d config.Destination) error {
 		if d.Publish == "" {
 			return nil
 		}
-		dest, err := o.Destination(ctx, c, d)
+		dest, err := t.opener.Destination(ctx, t.conf, d)
 		if err != nil {
 			return err
 		}

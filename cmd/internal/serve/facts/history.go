@@ -3,6 +3,7 @@ package facts
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -44,7 +45,7 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 		if source == "" {
 			scheduled(ctx, f.Journal, s, all, at)
 		}
-		for run, commands := range f.commands(ctx, s.Name) {
+		for run, commands := range f.Workspaces.commands(ctx, f.Log, s.Name) {
 			if i, ok := at[run]; ok {
 				withCommands(&all[i], commands)
 			}
@@ -65,13 +66,13 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 }
 
 // commands returns the results of the commands that ran after the runs of a pipeline, by run.
-func (f *Facts) commands(ctx context.Context, name string) map[string][]pipeline.Command {
-	if f.Workspaces.State == nil {
+func (w Workspaces) commands(ctx context.Context, log *slog.Logger, name string) map[string][]pipeline.Command {
+	if w.State == nil {
 		return nil
 	}
-	all, err := after.Read(ctx, f.Workspaces.State.Notes(), name)
+	all, err := after.Read(ctx, w.State.Notes(), name)
 	if err != nil && ctx.Err() == nil {
-		f.Log.Warn("cannot read the results of commands", "pipeline", name, "error", err)
+		log.Warn("cannot read the results of commands", "pipeline", name, "error", err)
 	}
 	byRun := map[string][]pipeline.Command{}
 	for _, r := range all {
@@ -251,7 +252,7 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 		d.Passes = d.Passes[:shownPasses]
 	}
 	recall(&d, kept)
-	for _, c := range f.commands(ctx, d.Pipeline)[id] {
+	for _, c := range f.Workspaces.commands(ctx, f.Log, d.Pipeline)[id] {
 		d.Commands = append(d.Commands, board.Command{Command: c.String(), Result: string(c.Result), ExitCode: c.ExitCode, Started: c.Started, Ended: c.Ended, Error: c.Error, Output: c.Output})
 	}
 	if s, ok := f.daemon.Hub().Status(d.Pipeline); ok {
