@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
+	"github.com/penstock-data/penstock/cmd/internal/render/parquetfile"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -41,7 +42,7 @@ a formula gets a ' before it, unless --exact is set.`,
   penstock query --format csv < report.sql`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			form, err := queryForm(a, f)
+			format, err := queryFormat(a, f)
 			if err != nil {
 				return err
 			}
@@ -56,7 +57,7 @@ a formula gets a ' before it, unless --exact is set.`,
 				}
 				return d.Ask(cmd.Context(), func(q load.Querier) error {
 					return a.writeTo(f.file, func(w io.Writer) error {
-						return ask(cmd.Context(), q, sql, &render.Printer{W: w, Form: form, Exact: f.exact})
+						return ask(cmd.Context(), q, sql, resultWriter(w, format, f.exact))
 					})
 				})
 			})
@@ -66,7 +67,7 @@ a formula gets a ' before it, unless --exact is set.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.format, "format", "", "`format` of the result: table, csv, json or parquet")
 	fl.StringVarP(&f.file, "output", "o", "", "`file` to write instead of stdout; it is replaced when the result is complete")
-	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(queryForms, cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(queryFormats, cobra.ShellCompDirectiveNoFileComp))
 	fl.BoolVar(&f.exact, "exact", false, "in CSV, write every text unchanged, formulas too")
 	return cmd
 }
@@ -79,25 +80,37 @@ func (a *app) form() render.Form {
 	return render.FormTable
 }
 
-// queryForms are the formats of a result, in the order of [render.Form].
-var queryForms = []string{"table", "json", "csv", "parquet"}
+// queryFormats are the formats of a result.
+var queryFormats = []string{"table", "json", "csv", "parquet"}
 
-// queryForm returns the format that the flags select.
-func queryForm(a *app, f queryFlags) (render.Form, error) {
-	if f.format == "" {
-		return a.form(), nil
-	}
-	is := render.Form(slices.Index(queryForms, f.format))
+// queryFormat returns the format that the flags select.
+func queryFormat(a *app, f queryFlags) (string, error) {
 	out, _ := a.out.(*render.Output)
 	switch {
-	case is < 0:
-		return 0, failure.Usage("", "--format %q: want table, csv, json or parquet", f.format)
-	case a.json && is != render.FormJSON:
-		return 0, failure.Usage("", "--format %s and --json contradict each other", f.format)
-	case is == render.FormParquet && f.file == "" && out != nil && isTerminal(out.Writer):
-		return 0, failure.Usage("name a file with -o", "cannot print a Parquet file to a terminal")
+	case f.format == "" && a.json:
+		return "json", nil
+	case f.format == "":
+		return "table", nil
+	case !slices.Contains(queryFormats, f.format):
+		return "", failure.Usage("", "--format %q: want table, csv, json or parquet", f.format)
+	case a.json && f.format != "json":
+		return "", failure.Usage("", "--format %s and --json contradict each other", f.format)
+	case f.format == "parquet" && f.file == "" && out != nil && isTerminal(out.Writer):
+		return "", failure.Usage("name a file with -o", "cannot print a Parquet file to a terminal")
 	}
-	return is, nil
+	return f.format, nil
+}
+
+func resultWriter(w io.Writer, format string, exact bool) render.Writer {
+	switch format {
+	case "json":
+		return &render.Printer{W: w, Form: render.FormJSON}
+	case "csv":
+		return &render.Printer{W: w, Form: render.FormCSV, Exact: exact}
+	case "parquet":
+		return &parquetfile.Writer{W: w}
+	}
+	return &render.Printer{W: w}
 }
 
 // maxStatement limits the size of a statement, in bytes.
@@ -129,7 +142,7 @@ func isTerminal(w any) bool {
 }
 
 // ask runs one statement and prints its result.
-func ask(ctx context.Context, q load.Querier, sql string, p *render.Printer) error {
+func ask(ctx context.Context, q load.Querier, sql string, p render.Writer) error {
 	if err := q.Query(ctx, sql, p.Batch); err != nil {
 		return err
 	}

@@ -5,10 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
+	"github.com/penstock-data/penstock/cmd/internal/render/parquetfile"
 	"github.com/penstock-data/penstock/load"
 )
 
@@ -16,18 +18,21 @@ import (
 const maxExport = 32 << 20
 
 // Formats are the formats of exported files.
-func Formats() map[string]render.Form {
-	return map[string]render.Form{"csv": render.FormCSV, "parquet": render.FormParquet}
+func Formats() map[string]func(io.Writer) render.Writer {
+	return map[string]func(io.Writer) render.Writer{
+		"csv":     func(w io.Writer) render.Writer { return &render.Printer{W: w, Form: render.FormCSV} },
+		"parquet": func(w io.Writer) render.Writer { return &parquetfile.Writer{W: w} },
+	}
 }
 
 // Export runs one read-only statement and returns its whole result as a file. A result that is too large is an error,
 // because a file with a part of the rows would look complete.
-func (b *Browser) Export(ctx context.Context, d *open.Reader, sql string, form render.Form) ([]byte, error) {
+func (b *Browser) Export(ctx context.Context, d *open.Reader, sql string, format func(io.Writer) render.Writer) ([]byte, error) {
 	if err := statement(d, sql); err != nil {
 		return nil, err
 	}
 	var file bounded
-	p := &render.Printer{W: &file, Form: form}
+	p := format(&file)
 	err := d.Ask(ctx, func(q load.Querier) error { return q.Query(ctx, sql, p.Batch) })
 	if err == nil {
 		err = p.Close()

@@ -10,9 +10,6 @@ import (
 
 	"github.com/apache/arrow-go/v18/arrow"
 	"github.com/apache/arrow-go/v18/arrow/array"
-	"github.com/apache/arrow-go/v18/parquet"
-	"github.com/apache/arrow-go/v18/parquet/compress"
-	"github.com/apache/arrow-go/v18/parquet/pqarrow"
 
 	"github.com/penstock-data/penstock/schemas"
 )
@@ -25,24 +22,28 @@ const (
 	FormTable Form = iota
 	FormJSON
 	FormCSV
-	FormParquet
 	FormList // one name and value per line, in full; for few rows
 )
 
 // MaxRows limits the rows that a table shows. The other formats have all rows.
 const MaxRows = 1000
 
-// Printer writes a result, batch by batch. If only W is set, it prints a table.
+// Writer writes a result, batch by batch.
+type Writer interface {
+	Batch(arrow.RecordBatch) error
+	Close() error // finishes the output
+}
+
+// Printer writes a result as text. If only W is set, it prints a table.
 type Printer struct {
 	W     io.Writer
 	Form  Form
 	Exact bool // CSV: do not escape formulas
 
-	toned   []string // columns of states or verdicts
-	grid    *Table
-	csv     *csv.Writer
-	parquet *pqarrow.FileWriter
-	rows    int64
+	toned []string // columns of states or verdicts
+	grid  *Table
+	csv   *csv.Writer
+	rows  int64
 }
 
 // Batch prints one batch of the result. The first batch also prints the header.
@@ -52,8 +53,6 @@ func (p *Printer) Batch(b arrow.RecordBatch) error {
 		return p.jsonRows(b)
 	case FormCSV:
 		return p.csvRows(b)
-	case FormParquet:
-		return p.parquetRows(b)
 	case FormList:
 		return p.list(b)
 	}
@@ -95,8 +94,6 @@ func (p *Printer) Close() error {
 	case p.csv != nil:
 		p.csv.Flush()
 		return p.csv.Error()
-	case p.parquet != nil:
-		return p.parquet.Close()
 	case p.grid != nil:
 		p.grid.Render(p.W)
 		switch {
@@ -237,31 +234,3 @@ func (p *Printer) guard(s string) string {
 	}
 	return s
 }
-
-// A row group of Parquet stays in memory until it has this number of rows or bytes. // Invariant 6
-const (
-	groupRows  = 128 << 10
-	groupBytes = 32 << 20
-)
-
-// parquetRows adds a batch to the file.
-func (p *Printer) parquetRows(b arrow.RecordBatch) error {
-	if p.parquet == nil {
-		props := parquet.NewWriterProperties(parquet.WithCompression(compress.Codecs.Zstd), parquet.WithCompressionLevel(1),
-			parquet.WithMaxRowGroupLength(groupRows))
-		w, err := pqarrow.NewFileWriter(b.Schema(), keepOpen{p.W}, props, pqarrow.NewArrowWriterProperties(pqarrow.WithStoreSchema()))
-		if err != nil {
-			return fmt.Errorf("write parquet: %w", err)
-		}
-		p.parquet = w
-	}
-	if p.parquet.RowGroupTotalBytesWritten() > groupBytes {
-		if err := p.parquet.NewBufferedRowGroupChecked(); err != nil {
-			return fmt.Errorf("write parquet: %w", err)
-		}
-	}
-	return p.parquet.WriteBuffered(b)
-}
-
-// keepOpen hides the Close method of a writer: the code that opened the writer closes it.
-type keepOpen struct{ io.Writer }

@@ -102,11 +102,11 @@ func (p *dataPages) runSQL(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	format := r.PostFormValue("format")
-	form, export := browse.Formats()[format]
+	formatOf, export := browse.Formats()[format]
 	var file []byte
 	p.read(r.Context(), &v.dataView, func(ctx context.Context, d *open.Reader) (err error) {
 		if export {
-			file, err = p.data.Export(ctx, d, v.SQL, form)
+			file, err = p.data.Export(ctx, d, v.SQL, formatOf)
 			return err
 		}
 		v.Result, err = p.data.Query(ctx, d, v.SQL, browse.Limits{Rows: v.Limit, Bytes: resultBytes})

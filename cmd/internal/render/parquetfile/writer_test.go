@@ -1,4 +1,4 @@
-package render
+package parquetfile
 
 import (
 	"bytes"
@@ -17,7 +17,7 @@ import (
 
 // A result written as Parquet keeps its types and all digits. It may arrive in any number of batches. A result without
 // rows still has columns.
-func TestPrinterParquet(t *testing.T) {
+func TestTypes(t *testing.T) {
 	schema := arrow.NewSchema([]arrow.Field{
 		schemas.Field("id", schemas.Int64, ""), schemas.Field("price", &arrow.Decimal128Type{Precision: 38, Scale: 2}, ""),
 		schemas.Field("at", schemas.Timestamp, ""), schemas.Field("tags", arrow.ListOf(schemas.Text), ""),
@@ -30,7 +30,7 @@ func TestPrinterParquet(t *testing.T) {
 		"two batches": {batch, batch}, "no rows": {batch.NewSlice(0, 0)},
 	} {
 		var out bytes.Buffer
-		p := Printer{W: &out, Form: FormParquet}
+		p := Writer{W: &out}
 		for _, b := range batches {
 			require.NoError(t, p.Batch(b), name)
 		}
@@ -50,7 +50,7 @@ func TestPrinterParquet(t *testing.T) {
 }
 
 // A long result is written in several row groups. // Invariant 6
-func TestPrinterParquetParts(t *testing.T) {
+func TestRowGroups(t *testing.T) {
 	ids := array.NewInt64Builder(memory.DefaultAllocator)
 	defer ids.Release()
 	for i := range int64(groupRows) {
@@ -61,7 +61,7 @@ func TestPrinterParquetParts(t *testing.T) {
 	batch := array.NewRecordBatch(arrow.NewSchema([]arrow.Field{schemas.Field("id", schemas.Int64, "")}, nil), []arrow.Array{column}, groupRows)
 	defer batch.Release()
 	var out bytes.Buffer
-	p := Printer{W: &out, Form: FormParquet}
+	p := Writer{W: &out}
 	for range 3 {
 		require.NoError(t, p.Batch(batch))
 	}
