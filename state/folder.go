@@ -8,8 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 )
 
@@ -204,23 +202,30 @@ func (n folderNotes) SetNote(ctx context.Context, name string, previous, text []
 	return syncFolder(filepath.Dir(path))
 }
 
-// NoteNames implements [Notes]. It cannot distinguish notes from other files of the folder. So callers should use a
-// prefix that ends in a slash.
-func (n folderNotes) NoteNames(_ context.Context, prefix string) ([]string, error) {
-	var names []string
-	err := filepath.WalkDir(filepath.Join(n.dir, filepath.FromSlash(prefix[:strings.LastIndexByte(prefix, '/')+1])), func(path string, e fs.DirEntry, err error) error {
+// NotesIn implements [Notes].
+func (n folderNotes) NotesIn(ctx context.Context, folder string) (map[string][]byte, error) {
+	root, err := n.path(folder)
+	if err != nil {
+		return nil, fmt.Errorf("read notes: %w", err)
+	}
+	all := map[string][]byte{}
+	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || !e.Type().IsRegular() || transientFile(e.Name()) {
 			return err
 		}
 		name, err := filepath.Rel(n.dir, path)
-		if name = filepath.ToSlash(name); strings.HasPrefix(name, prefix) {
-			names = append(names, name)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		text, err := n.Note(ctx, name)
+		if text != nil { // nil if another process has just removed the note
+			all[name] = text
 		}
 		return err
 	})
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list notes: %w", err)
+		return nil, fmt.Errorf("read the notes in %s: %w", folder, err)
 	}
-	slices.Sort(names)
-	return names, nil
+	return all, nil
 }

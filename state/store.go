@@ -166,8 +166,8 @@ type Notes interface {
 	// returns [ErrMoved], wrapped. If previous is nil, the note must not exist yet. If text is nil, SetNote removes the
 	// note. The change is durable when SetNote returns.
 	SetNote(ctx context.Context, name string, previous, text []byte) error
-	// NoteNames returns all names of notes that begin with the given prefix, sorted.
-	NoteNames(ctx context.Context, prefix string) ([]string, error)
+	// NotesIn returns the texts of the notes in a folder, by name. The note "a/b" is in the folder a.
+	NotesIn(ctx context.Context, folder string) (map[string][]byte, error)
 }
 
 var (

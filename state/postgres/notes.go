@@ -58,17 +58,21 @@ func (n notes) SetNote(ctx context.Context, name string, previous, text []byte) 
 
 func same(a, b []byte) bool { return (a == nil) == (b == nil) && bytes.Equal(a, b) }
 
-// NoteNames implements [state.Notes].
-func (n notes) NoteNames(ctx context.Context, prefix string) (names []string, err error) {
+// NotesIn implements [state.Notes].
+func (n notes) NotesIn(ctx context.Context, folder string) (all map[string][]byte, err error) {
 	err = n.s.read(ctx, func(q querier) error {
-		rows, err := q.Query(ctx, `SELECT name FROM notes WHERE starts_with(name, $1) ORDER BY name COLLATE "C"`, prefix)
-		if err == nil {
-			names, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		all = map[string][]byte{}
+		rows, err := q.Query(ctx, "SELECT name, text FROM notes WHERE starts_with(name, $1 || '/')", folder)
+		if err != nil {
+			return err
 		}
+		var name string
+		var text []byte
+		_, err = pgx.ForEachRow(rows, []any{&name, &text}, func() error { all[name] = bytes.Clone(text); return nil })
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("list notes: %w", err)
+		return nil, fmt.Errorf("read the notes in %s: %w", folder, err)
 	}
-	return names, nil
+	return all, nil
 }

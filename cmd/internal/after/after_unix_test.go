@@ -225,4 +225,12 @@ func TestResults(t *testing.T) {
 	none, err := Read(ctx, notes, "hourly")
 	require.NoError(t, err)
 	require.Empty(t, none)
+
+	require.NoError(t, Keep(ctx, notes, "hourly", failed))
+	require.NoError(t, notes.SetNote(ctx, noteName("weekly"), nil, []byte("damaged")))
+	every, err := ReadAll(ctx, notes)
+	require.ErrorContains(t, err, "note after/weekly.json")
+	require.Len(t, every, 2)
+	require.Equal(t, all, every["nightly"])
+	require.Equal(t, "failed", every["hourly"][0].Run)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/state"
@@ -24,8 +25,10 @@ type Results struct {
 	Commands []pipeline.Command `json:"commands"`
 }
 
-// noteName returns the name of the note with the results of a pipeline.
-func noteName(name string) string { return "after/" + name + ".json" }
+// The note folder/PIPELINE.json has the results of a pipeline.
+const folder, ending = "after", ".json"
+
+func noteName(name string) string { return folder + "/" + name + ending }
 
 // keepTries is how often Keep tries to write while other processes write too.
 const keepTries = 5
@@ -106,6 +109,22 @@ func Read(ctx context.Context, notes state.Notes, name string) ([]Results, error
 		return nil, err
 	}
 	return parse(text)
+}
+
+// ReadAll returns the results of all pipelines, by pipeline. If some of them cannot be read, it returns the others, and
+// an error.
+func ReadAll(ctx context.Context, notes state.Notes) (map[string][]Results, error) {
+	texts, err := notes.NotesIn(ctx, folder)
+	all := map[string][]Results{}
+	for name, text := range texts {
+		results, fault := parse(text)
+		if fault != nil {
+			err = errors.Join(err, fmt.Errorf("note %s: %w", name, fault))
+			continue
+		}
+		all[strings.TrimSuffix(strings.TrimPrefix(name, folder+"/"), ending)] = results
+	}
+	return all, err
 }
 
 func parse(note []byte) (all []Results, err error) {

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/after"
-	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -194,7 +193,7 @@ func ofState(ctx context.Context, o *open.Opener, all map[string]*Run, run strin
 		err = goesOn(ctx, s, run, all)
 	}
 	if err == nil {
-		err = withCommands(ctx, s, c, all)
+		err = withCommands(ctx, s, all)
 	}
 	if err != nil {
 		o.Log.Warn("cannot read the state; the list shows only what the destinations store about the runs", "error", err)
@@ -204,15 +203,12 @@ func ofState(ctx context.Context, o *open.Opener, all map[string]*Run, run strin
 
 // withCommands adds the results of the commands that ran after the runs. A run whose command was not successful is not
 // complete. // Invariant 14
-func withCommands(ctx context.Context, s state.Store, c *config.Config, all map[string]*Run) error {
-	for _, p := range c.Pipelines {
-		results, err := after.Read(ctx, s.Notes(), p.Name)
-		if err != nil {
-			return err
-		}
-		for _, one := range results {
+func withCommands(ctx context.Context, s state.Store, all map[string]*Run) error {
+	results, err := after.ReadAll(ctx, s.Notes())
+	for name, ofPipeline := range results {
+		for _, one := range ofPipeline {
 			r := all[one.Run]
-			if r == nil || r.Pipeline != p.Name {
+			if r == nil || r.Pipeline != name {
 				continue
 			}
 			r.Commands = one.Commands
@@ -223,7 +219,7 @@ func withCommands(ctx context.Context, s state.Store, c *config.Config, all map[
 			}
 		}
 	}
-	return nil
+	return err
 }
 
 // recordsOf returns the records of runs in the journal. A journal that does not exist has none.

@@ -45,11 +45,6 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 		if source == "" {
 			scheduled(ctx, f.Journal, s, all, at)
 		}
-		for run, commands := range f.Workspaces.commands(ctx, f.Log, s.Name) {
-			if i, ok := at[run]; ok {
-				withCommands(&all[i], commands)
-			}
-		}
 		if r := s.Running; r != nil && reads(s.Sources, source) {
 			i, ok := at[r.Run]
 			if !ok { // the run began after the snapshots were read
@@ -61,22 +56,29 @@ func (f *Facts) runs(ctx context.Context, source string) ([]board.Run, []*snapsh
 			}
 		}
 	}
+	for run, commands := range f.Workspaces.commands(ctx, f.Log) {
+		if i, ok := at[run]; ok {
+			withCommands(&all[i], commands)
+		}
+	}
 	slices.SortStableFunc(all, func(a, b board.Run) int { return strings.Compare(b.ID, a.ID) })
 	return all, snapshots
 }
 
-// commands returns the results of the commands that ran after the runs of a pipeline, by run.
-func (w Workspaces) commands(ctx context.Context, log *slog.Logger, name string) map[string][]pipeline.Command {
+// commands returns the results of the commands that ran after runs, by run.
+func (w Workspaces) commands(ctx context.Context, log *slog.Logger) map[string][]pipeline.Command {
 	if w.State == nil {
 		return nil
 	}
-	all, err := after.Read(ctx, w.State.Notes(), name)
+	all, err := after.ReadAll(ctx, w.State.Notes())
 	if err != nil && ctx.Err() == nil {
-		log.Warn("cannot read the results of commands", "pipeline", name, "error", err)
+		log.Warn("cannot read the results of commands", "error", err)
 	}
 	byRun := map[string][]pipeline.Command{}
-	for _, r := range all {
-		byRun[r.Run] = r.Commands
+	for _, results := range all {
+		for _, r := range results {
+			byRun[r.Run] = r.Commands
+		}
 	}
 	return byRun
 }
@@ -252,7 +254,7 @@ func (f *Facts) Run(ctx context.Context, id, source string) (board.RunDetail, er
 		d.Passes = d.Passes[:shownPasses]
 	}
 	recall(&d, kept)
-	for _, c := range f.Workspaces.commands(ctx, f.Log, d.Pipeline)[id] {
+	for _, c := range f.Workspaces.commands(ctx, f.Log)[id] {
 		d.Commands = append(d.Commands, board.Command{Command: c.String(), Result: string(c.Result), ExitCode: c.ExitCode, Started: c.Started, Ended: c.Ended, Error: c.Error, Output: c.Output})
 	}
 	if s, ok := f.daemon.Hub().Status(d.Pipeline); ok {
