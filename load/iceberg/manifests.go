@@ -141,8 +141,8 @@ func addRanges(b *iceberg.DataFileBuilder, f parquet.DataFile) {
 }
 
 // carry returns the manifests that stay unchanged. The other manifests are written again: carry adds their entries to
-// the parameter `anew`, except the entries of removed files. If a removed file is in no manifest, carry returns a
-// [load.ForeignChange].
+// the parameter `anew`. The entries of removed files stay in a manifest for one commit, marked as deleted, except those
+// of an [edition.orphaned] spec. If a removed file is in no manifest, carry returns a [load.ForeignChange].
 func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestFile, id int64, anew newEntries) (kept []iceberg.ManifestFile, err error) {
 	gone, losing := map[string]bool{}, map[fileGroup]bool{}
 	for _, f := range e.t.Removed {
@@ -178,14 +178,36 @@ func (w *commit) carry(ctx context.Context, e *edition, list []iceberg.ManifestF
 			kept = append(kept, m)
 			continue
 		}
+		spec := int(m.PartitionSpecID())
+		orphaned, err := e.orphaned(spec)
+		if err != nil {
+			return nil, err
+		}
 		for _, entry := range standing {
-			anew.add(int(m.PartitionSpecID()), of, entry)
+			if !orphaned || entry.Status() != iceberg.EntryStatusDELETED {
+				anew.add(spec, of, entry)
+			}
 		}
 	}
 	if left > 0 {
 		return nil, &load.ForeignChange{Table: e.t.Table, Diff: []string{fmt.Sprintf("%d of its files are missing in its snapshot", left)}}
 	}
 	return kept, nil
+}
+
+// orphaned reports whether a partition spec has a field whose column no longer exists. If the current snapshot has a
+// manifest of such a spec, the Iceberg extension of DuckDB 1.5.5 ends its process.
+func (e *edition) orphaned(spec int) (bool, error) {
+	of, err := e.b.GetSpecByID(spec)
+	if err != nil {
+		return false, err
+	}
+	for _, f := range of.Fields() {
+		if _, ok := e.b.CurrentSchema().FindFieldByID(f.SourceID()); !ok {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 func (w *commit) successors(ctx context.Context, m iceberg.ManifestFile, id int64, gone map[string]bool) (out []iceberg.ManifestEntry, n int, err error) {

@@ -161,6 +161,7 @@ func TestPartitionColumnWidens(t *testing.T) {
 	require.NoError(t, err)
 	spec = metadata(t, o, "things").Spec()
 	require.Zero(t, spec.NumFields(), "the text of a number is in another bucket than the number, so the partitioning ends")
+	columnsOfManifestsExist(t, o)
 	require.Len(t, read(t, o, "things"), 2)
 }
 

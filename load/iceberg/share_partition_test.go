@@ -29,12 +29,14 @@ func sharedPartitionWidens(t *testing.T, warehouse place) {
 			berlin, boston := of(t, open(t, o), "berlin"), of(t, open(t, o), "boston")
 			require.NoError(t, counted(t, berlin, "", "at 1", schemas.Int64, loadtest.Row{"id": "1", "count": "7"}, loadtest.Row{"id": "2", "count": "8"}))
 			require.NoError(t, counted(t, boston, "", "at 1", schemas.Text, loadtest.Row{"id": "1", "count": "7"}, loadtest.Row{"id": "2", "count": "many"}))
+			columnsOfManifestsExist(t, o)
 			require.Equal(t, map[string]int{"7": 2, "8": 1, "many": 1, "": 0}, matching(t, o, "7", "8", "many", ""))
 			require.NoError(t, counted(t, berlin, "at 1", "at 2", schemas.Int64, loadtest.Row{"id": "3", "count": "7"}))
 			require.NoError(t, counted(t, boston, "at 1", "at 2", schemas.Text, loadtest.Row{"id": "3", "count": "few"}))
 			require.Equal(t, map[string]int{"7": 3, "8": 1, "many": 1, "few": 1, "": 0}, matching(t, o, "7", "8", "many", "few", ""))
 			require.Equal(t, map[string]string{"berlin1": "7", "berlin2": "8", "berlin3": "7", "boston1": "7", "boston2": "many", "boston3": "few"}, counts(t, o))
 			uniqueFieldIDs(t, o)
+			columnsOfManifestsExist(t, o)
 		})
 	}
 }
@@ -82,6 +84,25 @@ func uniqueFieldIDs(t *testing.T, o Options) {
 				require.Equal(t, was, now, f.FieldID)
 			}
 			means[f.FieldID] = now
+		}
+	}
+}
+
+// columnsOfManifestsExist checks that the current snapshot has no manifest that is partitioned by a column that no
+// longer exists: DuckDB cannot read such a table.
+func columnsOfManifestsExist(t *testing.T, o Options) {
+	t.Helper()
+	things := metadata(t, o, "things")
+	files, err := filesOf(t, o)(t.Context())
+	require.NoError(t, err)
+	list, err := things.CurrentSnapshot().Manifests(files)
+	require.NoError(t, err)
+	require.NotEmpty(t, list)
+	for _, m := range list {
+		spec := things.Metadata().PartitionSpecByID(int(m.PartitionSpecID()))
+		for _, f := range spec.Fields() {
+			_, ok := things.Schema().FindFieldByID(f.SourceID())
+			require.True(t, ok, "a manifest is partitioned by %s", f.Name)
 		}
 	}
 }
