@@ -143,14 +143,12 @@ stores: ## fetch object stores by other authors once; test Parquet in a bucket o
 .PHONY: catalogs
 catalogs: ## fetch Spark and two REST catalogs once; test that Spark can maintain Iceberg tables, and test tables in both catalogs
 	@sh .ci/servers $(SERVERS) catalogs
-	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestSpark|TestREST)' -count=1 -timeout 60m ./load/iceberg
-	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestConformance|TestShared.*|TestReadersBesideKills)$$/^rest' -short -count=1 -timeout 60m ./load/iceberg
-	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestVended|TestSeaweed)' -short -count=1 -timeout 60m ./load/iceberg
+	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^(TestSpark|TestREST|TestVended|TestSeaweed)|^(TestConformance|TestShared.*|TestReadersBesideKills)$$/^rest' -short -count=1 -timeout 120m ./load/iceberg
 
 .PHONY: readers
 readers: ## fetch PyIceberg, Polars, Daft, DuckDB, Spark and Trino once; each must read the rows of Iceberg tables as they were written
 	@sh .ci/servers $(SERVERS) readers
-	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^TestEngines$$' -count=1 -timeout 60m -v ./load/iceberg
+	PENSTOCK_TEST_SERVERS=$(SERVERS) $(GO) test -tags $(TAGS),iceberg -run '^TestEngines$$' -parallel 6 -count=1 -timeout 90m -v ./load/iceberg
 
 .PHONY: dbt
 dbt: build ## install dbt 1.10 and 1.11 once; run the project that penstock writes against a real DuckDB and a real Postgres

@@ -35,7 +35,8 @@ func serversPath(name string) string {
 	return path
 }
 
-// pythonReader prints the rows of a table as JSON. Polars reads with its own reader, not with that of PyIceberg.
+// pythonReader reads one line per table: the names of its catalog and of the table. It prints the rows as JSON. Polars reads
+// with its own reader, not with that of PyIceberg.
 const pythonReader = `
 import datetime, decimal, json, os, sys
 from pyiceberg.catalog import load_catalog
@@ -62,32 +63,53 @@ def read(engine, table):
         import daft
         return daft.read_iceberg(table).to_arrow()
     import duckdb, duckdb_extension_avro, duckdb_extension_iceberg
-    db = duckdb.connect()
+    db = duckdb.connect() # a new database, so that no table is cached
     db.execute("SET enable_progress_bar = false")
     for package, name in (duckdb_extension_avro, "avro"), (duckdb_extension_iceberg, "iceberg"):
         db.execute("LOAD '%s/extensions/v%s/%s.duckdb_extension'" % (os.path.dirname(package.__file__), duckdb.__version__, name))
     return db.execute("SELECT * FROM iceberg_scan(?)", [table.metadata_location]).to_arrow_table()
 
-engine, name, properties = sys.argv[1:]
-table = load_catalog("penstock", **json.loads(properties)).load_table(name)
-print(json.dumps([{k: text(v) for k, v in r.items() if v is not None} for r in read(engine, table).to_pylist()]))
+engine = sys.argv[1]
+catalogs = dict(zip(sys.argv[2::2], [json.loads(text) for text in sys.argv[3::2]]))
+for line in sys.stdin:
+    catalog, name = line.split()
+    rows = read(engine, load_catalog(catalog, **catalogs[catalog]).load_table(name)).to_pylist()
+    print(json.dumps([{k: text(v) for k, v in r.items() if v is not None} for r in rows]), flush=True)
 `
 
-func inPython(t *testing.T, o Options, name string) engine {
-	python := serversPath("readers/bin/python")
-	if python == "" {
-		t.Skip("no readers: run make readers")
-	}
-	properties := pythonProperties(t, o)
-	return func(t *testing.T, table schemas.Table) (rows []loadtest.Row) {
-		t.Helper()
-		var problem bytes.Buffer
-		cmd := exec.Command(python, "-c", pythonReader, name, qualified(o, table.Name, "%s.%s"), properties)
-		cmd.Stderr = &problem
-		out, err := cmd.Output()
-		require.NoError(t, err, problem.String())
-		require.NoError(t, json.Unmarshal(out, &rows))
-		return rows
+func inPython(name string) startEngine {
+	return func(t *testing.T, places []Options) (reads []engine) {
+		python := serversPath("readers/bin/python")
+		if python == "" {
+			t.Skip("no readers: run make readers")
+		}
+		args := []string{"-c", pythonReader, name}
+		for _, o := range places {
+			args = append(args, o.Name, pythonProperties(t, o))
+		}
+		problem := &bytes.Buffer{}
+		cmd := exec.CommandContext(t.Context(), python, args...)
+		cmd.Stderr = problem
+		in, err := cmd.StdinPipe()
+		require.NoError(t, err)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+		answers := json.NewDecoder(out)
+		for _, o := range places {
+			reads = append(reads, func(t *testing.T, table schemas.Table) (rows []loadtest.Row) {
+				t.Helper()
+				_, err := fmt.Fprintln(in, o.Name, qualified(o, table.Name, "%s.%s"))
+				require.NoError(t, err)
+				if err := answers.Decode(&rows); err != nil {
+					_ = in.Close()
+					t.Fatal(table.Name, err, cmd.Wait(), problem.String())
+				}
+				return rows
+			})
+		}
+		return reads
 	}
 }
 
@@ -122,74 +144,107 @@ func namespaceOf(o Options) string {
 	return o.Namespace
 }
 
-func inSpark(t *testing.T, o Options) engine {
-	settings := jdbc(o)
-	if o.Catalog != "" {
-		settings = []string{"spark.sql.catalog.penstock.type=rest", "spark.sql.catalog.penstock.uri=" + o.Catalog}
+func inSpark(t *testing.T, places []Options) (reads []engine) {
+	var settings []string
+	for _, o := range places {
+		name := "spark.sql.catalog." + o.Name
+		settings = append(settings, name+"=org.apache.iceberg.spark.SparkCatalog", name+".cache-enabled=false")
+		if o.Catalog != "" {
+			settings = append(settings, name+".type=rest", name+".uri="+o.Catalog)
+			continue
+		}
+		for _, setting := range jdbc(o) {
+			settings = append(settings, strings.Replace(setting, "spark.sql.catalog.penstock", name, 1))
+		}
 	}
 	s := startSpark(t, settings...)
-	return func(t *testing.T, table schemas.Table) []loadtest.Row {
-		t.Helper()
-		var columns []string
-		for _, f := range table.Columns.Fields() {
-			if f.Name == schemas.ColOrdinal { // used only while rows are written
-				continue
-			}
-			as := "CAST(`%s` AS STRING)"
-			switch f.Type.(type) {
-			case *arrow.TimestampType:
-				as = "date_format(`%s`, \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'\")"
-			case *arrow.ListType:
-				as = "to_json(`%s`)"
-			}
-			columns = append(columns, fmt.Sprintf("'%s', "+as, f.Name, f.Name))
-		}
-		rows := s.sql(t, fmt.Sprintf("SELECT to_json(named_struct(%s)) FROM penstock.%s", strings.Join(columns, ", "), qualified(o, table.Name, "%s.`%s`")))
-		out := make([]loadtest.Row, len(rows))
-		for i, r := range rows {
-			require.NoError(t, json.Unmarshal([]byte(r[0]), &out[i]))
-		}
-		return out
+	for _, o := range places {
+		reads = append(reads, func(t *testing.T, table schemas.Table) []loadtest.Row {
+			t.Helper()
+			return s.read(t, table, o.Name+qualified(o, table.Name, ".%s.`%s`"))
+		})
 	}
+	return reads
 }
 
-// inTrino starts Trino, with penstock's catalog under the name penstock.
-func inTrino(t *testing.T, o Options) engine {
+func (s *spark) read(t *testing.T, table schemas.Table, name string) []loadtest.Row {
+	t.Helper()
+	var columns []string
+	for _, f := range table.Columns.Fields() {
+		if f.Name == schemas.ColOrdinal { // used only while rows are written
+			continue
+		}
+		as := "CAST(`%s` AS STRING)"
+		switch f.Type.(type) {
+		case *arrow.TimestampType:
+			as = "date_format(`%s`, \"yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'\")"
+		case *arrow.ListType:
+			as = "to_json(`%s`)"
+		}
+		columns = append(columns, fmt.Sprintf("'%s', "+as, f.Name, f.Name))
+	}
+	rows := s.sql(t, fmt.Sprintf("SELECT to_json(named_struct(%s)) FROM %s", strings.Join(columns, ", "), name))
+	out := make([]loadtest.Row, len(rows))
+	for i, r := range rows {
+		require.NoError(t, json.Unmarshal([]byte(r[0]), &out[i]))
+	}
+	return out
+}
+
+// inTrino starts Trino. Each place is a catalog. Most of the code that Trino runs in this test, it runs only once, so a
+// fast compiler and a simple garbage collector take less time.
+func inTrino(t *testing.T, places []Options) (reads []engine) {
 	home := serversPath("trino")
 	if home == "" {
 		t.Skip("no Trino: run make readers with Java 24 or later")
 	}
 	dir, port := t.TempDir(), freePort(t)
 	url := "http://127.0.0.1:" + port
-	properties := []string{"connector.name=iceberg", "fs.native-local.enabled=true", "local.location=/"}
-	if o.Catalog != "" {
-		properties = append(properties, "iceberg.catalog.type=rest", "iceberg.rest-catalog.uri="+o.Catalog)
-	} else {
-		properties = append(properties, "iceberg.catalog.type=jdbc", "iceberg.jdbc-catalog.catalog-name="+defaultName, "iceberg.jdbc-catalog.schema-version=V0",
-			"iceberg.jdbc-catalog.driver-class=org.sqlite.JDBC", "iceberg.jdbc-catalog.connection-url=jdbc:sqlite:"+filepath.Join(o.Path, catalogFile),
-			"iceberg.jdbc-catalog.default-warehouse-dir=file://"+o.Path)
+	files := map[string][]string{"config.properties": {
+		"coordinator=true", "node-scheduler.include-coordinator=true", "http-server.http.port=" + port, "discovery.uri=" + url,
+		"query.max-memory=200MB", "query.max-memory-per-node=200MB", "memory.heap-headroom-per-node=100MB",
+	}}
+	for _, o := range places {
+		files["catalog/"+o.Name+".properties"] = trinoProperties(o)
 	}
-	for name, lines := range map[string][]string{
-		"catalog/penstock.properties": properties,
-		"config.properties": {"coordinator=true", "node-scheduler.include-coordinator=true", "http-server.http.port=" + port, "discovery.uri=" + url,
-			"query.max-memory=200MB", "query.max-memory-per-node=200MB", "memory.heap-headroom-per-node=100MB"},
-	} {
+	for name, lines := range files {
 		require.NoError(t, os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(strings.Join(lines, "\n")), 0o644))
 	}
-	startServer(t, exec.Command(filepath.Join(home, "java"), "-Xmx1g", "-Duser.timezone=UTC", "-Dnode.environment=test", "-Dnode.id=one", "-Dnode.internal-address=127.0.0.1", "-Dnode.bind-ip=127.0.0.1",
+	startServer(t, exec.Command(filepath.Join(home, "java"), "-Xmx1g", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+		"-Duser.timezone=UTC", "-Dnode.environment=test", "-Dnode.id=one", "-Dnode.internal-address=127.0.0.1", "-Dnode.bind-ip=127.0.0.1",
 		"-Dnode.data-dir="+dir, "-Dconfig="+filepath.Join(dir, "config.properties"), "-Dcatalog.config-dir="+filepath.Join(dir, "catalog"), "-Dplugin.dir="+filepath.Join(home, "plugin"),
 		"-Djdk.attach.allowAttachSelf=true", "--add-modules=jdk.incubator.vector", "--enable-native-access=ALL-UNNAMED", "-cp", filepath.Join(home, "lib")+"/*", "io.trino.server.TrinoServer"),
 		func() bool { // without a node, Trino refuses queries
+			info := struct{ Starting bool }{true}
+			if resp, err := http.Get(url + "/v1/info"); err == nil {
+				_ = errors.Join(json.NewDecoder(resp.Body).Decode(&info), resp.Body.Close())
+			}
+			if info.Starting { // a refused query would slow down the start
+				return false
+			}
 			rows, err := trinoRows(t.Context(), url, "SELECT node_id FROM system.runtime.nodes WHERE state = 'active'")
 			return err == nil && len(rows) == 1
 		})
-	return func(t *testing.T, table schemas.Table) []loadtest.Row {
-		t.Helper()
-		rows, err := trinoRows(t.Context(), url, `SELECT * FROM penstock.`+qualified(o, table.Name, `"%s"."%s"`))
-		require.NoError(t, err)
-		return rows
+	for _, o := range places {
+		reads = append(reads, func(t *testing.T, table schemas.Table) []loadtest.Row {
+			t.Helper()
+			rows, err := trinoRows(t.Context(), url, "SELECT * FROM "+o.Name+qualified(o, table.Name, `."%s"."%s"`))
+			require.NoError(t, err)
+			return rows
+		})
 	}
+	return reads
+}
+
+func trinoProperties(o Options) []string {
+	properties := []string{"connector.name=iceberg", "fs.native-local.enabled=true", "local.location=/"}
+	if o.Catalog != "" {
+		return append(properties, "iceberg.catalog.type=rest", "iceberg.rest-catalog.uri="+o.Catalog)
+	}
+	return append(properties, "iceberg.catalog.type=jdbc", "iceberg.jdbc-catalog.catalog-name="+o.Name, "iceberg.jdbc-catalog.schema-version=V0",
+		"iceberg.jdbc-catalog.driver-class=org.sqlite.JDBC", "iceberg.jdbc-catalog.connection-url=jdbc:sqlite:"+filepath.Join(o.Path, catalogFile),
+		"iceberg.jdbc-catalog.default-warehouse-dir=file://"+o.Path)
 }
 
 // trinoRows runs a query. An answer of Trino has some rows and the address of the next answer.

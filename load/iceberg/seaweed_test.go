@@ -107,6 +107,9 @@ func TestSeaweedKilled(t *testing.T) {
 	t.Run("keys from the catalog", func(t *testing.T) { sharedKilled(t, vended(s.place)) })
 }
 
+// PENSTOCK_TEST_TRIALS is the number of kills. Invariants 1, 2, 7
+func TestSeaweedBesideKills(t *testing.T) { readersBesideKills(t, startSeaweed(t).place) }
+
 // The tokens are valid for 40 seconds. Penstock gets a new one before the old one expires, so the catalog never refuses
 // one. The token endpoint has another address than the catalog.
 func TestSeaweedTokens(t *testing.T) {
