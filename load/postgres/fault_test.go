@@ -16,6 +16,7 @@ import (
 	"github.com/penstock-data/penstock/load/loadtest"
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/state/pgerror"
 )
 
@@ -205,6 +206,20 @@ func TestOwnTablesDropped(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"id"}, tables[0].Key)
 	require.True(t, tables[0].Columns.HasField("v"))
+}
+
+// TestOwnIndexes: penstock's own tables without a key have an index. Otherwise the search for the newest certificates of
+// one source would read those of all sources and all nights.
+func TestOwnIndexes(t *testing.T) {
+	server := pgtest.Shared(t)
+	for source, first := range map[string]string{"": "", "ann": "_penstock_source, "} {
+		schema := "indexes" + source
+		d := open(t, Options{URL: server.URL(), Schema: schema})
+		require.NoError(t, load.CommitRows(t.Context(), d, state.Key{Pipeline: "p", Source: source, Stream: "s"}, "", "1", load.Pass{Run: "r", Now: time.Now}, load.Runs, []any{"r", "p", time.Now(), nil, "running", `{}`, nil}))
+		require.Equal(t, fmt.Sprintf("_penstock_certificates (%[1]spipeline, stream, run) _penstock_changes (%[1]spipeline, at) _penstock_checks (%[1]spipeline, stream, at) _penstock_events (%[1]ssource, received_at)", first),
+			server.Text(`SELECT string_agg(tablename || ' ' || substring(indexdef from '[(].*'), ' ' ORDER BY tablename) FROM pg_indexes WHERE schemaname = '`+schema+`' AND indexname LIKE '%_idx'`))
+		require.NoError(t, d.Close())
+	}
 }
 
 var _ load.Destination = (*DB)(nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/apache/arrow-go/v18/arrow"
 
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/load/sqlmerge"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state/pgerror"
 )
@@ -140,10 +141,13 @@ func makeSQL(sql dialect, l lack) string {
 	if l.there {
 		return "ALTER TABLE " + sql.Place(t.Name) + " ADD COLUMN " + strings.Join(defs, ", ADD COLUMN ")
 	}
+	index := ""
 	if len(t.Key) > 0 {
 		defs = append(defs, "PRIMARY KEY ("+idents(load.FullKey(t))+")")
+	} else if columns := sqlmerge.FindColumns(t); columns != nil {
+		index = "CREATE INDEX ON " + sql.Place(t.Name) + " (" + idents(columns) + "); "
 	}
-	return "CREATE TABLE " + sql.Place(t.Name) + " (" + strings.Join(defs, ", ") + ")" + fill(t) + "; " +
+	return "CREATE TABLE " + sql.Place(t.Name) + " (" + strings.Join(defs, ", ") + ")" + fill(t) + "; " + index +
 		"COMMENT ON TABLE " + sql.Place(t.Name) + " IS " + literal(ownComment(t))
 }
 

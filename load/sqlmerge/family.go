@@ -85,22 +85,40 @@ func linkForms(t *target) []string {
 	return links
 }
 
-// FindColumns returns the columns of the index with which a merge finds rows. In a child table, this is the column that
-// links a row to its record. In other tables, it is the key, or the hash if there is no key. In a shared table, the
-// source is the first column. If a table needs no index, FindColumns returns no columns.
+// FindColumns returns the columns of the index with which penstock finds rows. In a child table, this is the column that
+// links a row to its record. In other tables, it is the key, or the hash if there is no key. Most of penstock's own
+// tables without a key get an index too, because they may have millions of rows. In a shared table, the source is the
+// first column. If a table needs no index, FindColumns returns no columns.
 func FindColumns(t schemas.Table) []string {
 	columns := load.FullKey(t)
 	switch {
 	case load.Child(t.Columns):
 		columns = []string{load.RootKeyColumn(t.Columns)}
 	case len(columns) > 0:
+	case load.IsInternal(t.Name):
+		columns = ownFindColumns(t.Name)
 	case t.Columns.HasField(schemas.ColHash):
 		columns = []string{schemas.ColHash}
-	default:
-		return nil
 	}
-	if load.Shared(t.Columns) && columns[0] != schemas.ColSource {
+	if len(columns) > 0 && load.Shared(t.Columns) && columns[0] != schemas.ColSource {
 		columns = append([]string{schemas.ColSource}, columns...)
 	}
 	return columns
+}
+
+// ownFindColumns returns the columns of the index of one of penstock's own tables that has no key. A survey looks for the
+// newest certificates of each stream, and a check for its last result. [Store.Trim] looks for old rows. The table
+// [load.Changes] has few rows, so it has no index.
+func ownFindColumns(table string) []string {
+	switch table {
+	case load.Certificates.Name:
+		return []string{"pipeline", "stream", "run"}
+	case load.Checks.Name:
+		return []string{"pipeline", "stream", "at"}
+	case load.RowChanges.Name:
+		return []string{"pipeline", "at"}
+	case load.Events.Name:
+		return []string{"source", "received_at"}
+	}
+	return nil
 }
