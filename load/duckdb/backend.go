@@ -22,7 +22,19 @@ func (b backend) Exists() bool { return b.d.exists() }
 // Step implements [sqlmerge.Backend].
 func (b backend) Step(name string) error { return b.d.step(name) }
 
-// Read implements [sqlmerge.Backend]. If the engine's reading session is in use, Read opens another session.
+// Length implements [sqlmerge.Digester].
+func (backend) Length(text string) string { return "CAST(length(" + text + ") AS VARCHAR)" }
+
+// Text implements [sqlmerge.Digester].
+func (backend) Text(expr string) string { return "CAST(" + expr + " AS VARCHAR)" }
+
+// Digest implements [sqlmerge.Digester]. The engine compares texts by their bytes.
+func (backend) Digest(text string) string {
+	return "sha256(coalesce(string_agg(" + text + ", ',' ORDER BY " + text + "), ''))"
+}
+
+// Read implements [sqlmerge.Backend]. The function sees one snapshot. If the engine's reading session is in use, Read
+// opens another session.
 func (b backend) Read(ctx context.Context, f func(sqlmerge.Reader) error) (err error) {
 	if !b.d.exists() {
 		return nil
@@ -34,13 +46,21 @@ func (b backend) Read(ctx context.Context, f func(sqlmerge.Reader) error) (err e
 	defer release()
 	if e.reader.TryLock() {
 		defer e.reader.Unlock()
-		return f(e.read)
+		return e.read.snapshot(ctx, f)
 	}
 	s, err := e.connect(ctx)
 	if err != nil {
 		return err
 	}
-	return errors.Join(f(s), s.conn.Close())
+	return errors.Join(s.snapshot(ctx, f), s.conn.Close())
+}
+
+// snapshot calls f in a read-only transaction.
+func (s *session) snapshot(ctx context.Context, f func(sqlmerge.Reader) error) error {
+	if err := s.Exec(ctx, "BEGIN TRANSACTION READ ONLY"); err != nil {
+		return err
+	}
+	return errors.Join(f(s), s.rollback())
 }
 
 // Write implements [sqlmerge.Backend]. It waits until the process's other transactions on the file have ended, then
@@ -96,12 +116,15 @@ func (t *transaction) Commit(ctx context.Context) error {
 }
 
 // Rollback implements [sqlmerge.Session].
-func (t *transaction) Rollback() error {
-	err := t.Exec(context.Background(), "ROLLBACK")
+func (t *transaction) Rollback() error { return t.rollback() }
+
+// rollback ends the transaction, if there is one.
+func (s *session) rollback() error {
+	err := s.Exec(context.Background(), "ROLLBACK")
 	if err == nil || strings.Contains(err.Error(), "no transaction is active") {
 		return nil
 	}
-	t.engine.broken = true
+	s.engine.broken = true
 	return err
 }
 

@@ -30,6 +30,7 @@ var (
 	_ load.Destination = (*DB)(nil)
 	_ load.Querier     = (*DB)(nil)
 	_ load.Sharer      = (*DB)(nil)
+	_ load.Surveyor    = (*DB)(nil)
 )
 
 // Open prepares a destination in the file o.Path. It does not open the file. If the file does not exist, the first
@@ -90,6 +91,18 @@ func (d *DB) Close() error {
 		return fmt.Errorf("close %s: %w", d.o.Path, err)
 	}
 	return nil
+}
+
+// Settle implements [load.Surveyor].
+func (d *DB) Settle(ctx context.Context, all []load.Settlement) []error {
+	return d.Store.Settle(ctx, all, func(_ context.Context, f func() error) error { return f() })
+}
+
+// Share implements [load.Sharer].
+func (d *DB) Share(source string) load.Destination {
+	part := d.Store.Share(source).(load.SourcePart)
+	part.Destination = d
+	return part
 }
 
 // step calls Options.Step for a named point of a commit.

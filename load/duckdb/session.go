@@ -58,6 +58,11 @@ func (s *session) Query(ctx context.Context, query string, row func([]driver.Val
 		} else if err != nil {
 			return s.classify(err)
 		}
+		for i, v := range values {
+			if n, ok := v.(int32); ok { // the type of a number in a statement
+				values[i] = int64(n)
+			}
+		}
 		if err := row(values); err != nil {
 			return err
 		}

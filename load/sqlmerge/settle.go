@@ -142,7 +142,7 @@ func (d *Store) settleOnce(ctx context.Context, due []settling, errs []error) (e
 func (d *Store) openOf(ctx context.Context, s Session, due []settling, errs []error) (open []settling, err error) {
 	var now map[string]position
 	if slices.ContainsFunc(due, func(x settling) bool { return x.to.sequence > 0 }) {
-		if now, err = lockPositions(ctx, d.b, s, due); err != nil {
+		if now, err = d.lockPositions(ctx, s, due); err != nil {
 			return nil, err
 		}
 	}
@@ -155,16 +155,19 @@ func (d *Store) openOf(ctx context.Context, s Session, due []settling, errs []er
 	return open, nil
 }
 
-// lockPositions locks the rows of the streams in [load.State], always in the same order, and reads them.
-// Invariant 13
-func lockPositions(ctx context.Context, d Dialect, s Session, due []settling) (map[string]position, error) {
+// lockPositions locks the rows of the streams in [load.State], always in the same order, and reads them. It needs no
+// locks if transactions exclude each other. // Invariant 13
+func (d *Store) lockPositions(ctx context.Context, s Session, due []settling) (map[string]position, error) {
 	names := make([]string, len(due))
 	for i, x := range due {
-		names[i] = d.Literal(x.Key.Stream)
+		names[i] = d.b.Literal(x.Key.Stream)
 	}
 	now := map[string]position{}
-	where := whereSource(d, due[0].Key) + " AND stream IN (" + strings.Join(names, ", ") + ") ORDER BY stream FOR UPDATE"
-	if err := readPositions(ctx, d, s, where, func(stream string, p position) { now[stream] = p }); err != nil {
+	where := whereSource(d.b, due[0].Key) + " AND stream IN (" + strings.Join(names, ", ") + ") ORDER BY stream"
+	if d.pooled != nil {
+		where += " FOR UPDATE"
+	}
+	if err := readPositions(ctx, d.b, s, where, func(stream string, p position) { now[stream] = p }); err != nil {
 		return nil, fmt.Errorf("lock the cursors: %w", err)
 	}
 	return now, nil

@@ -18,7 +18,7 @@ import (
 	"github.com/penstock-data/penstock/state"
 )
 
-// Digester is a [Pooled] backend that computes digests of rows.
+// Digester is a backend that computes digests of rows. The function that [Backend].Read calls sees one snapshot.
 type Digester interface {
 	// Length returns an expression for the number of characters of a text. The expression has the SQL type of texts. Text
 	// returns an expression that converts the value of a key, which is an integer or a text, to a text.
@@ -38,7 +38,7 @@ type surveyed struct {
 
 // Survey reads many streams in one snapshot; see [load.Surveyor].
 func (d *Store) Survey(ctx context.Context, streams []load.Surveyed, own []load.SurveyedOwn) error {
-	if _, able := d.b.(Digester); !able || d.pooled == nil {
+	if _, able := d.b.(Digester); !able {
 		return fmt.Errorf("survey: %w", errors.ErrUnsupported)
 	}
 	if len(streams) == 0 {
