@@ -59,7 +59,7 @@ func TestRealServers(t *testing.T) {
 		name, program string
 		start         func(*testing.T, string) (*realServer, []realStream)
 	}{
-		{"pocketbase", "bin/pocketbase", startPocketBase},
+		{"pocketbase", "venv/bin/pocketbase", startPocketBase},
 		{"json-server", "npm/node_modules/json-server/lib/cli/bin.js", startJSONServer},
 		{"datasette", "venv/bin/datasette", startDatasette},
 	} {
