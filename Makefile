@@ -21,14 +21,14 @@ BUILD  := -trimpath -buildvcs=$(if $(shell git rev-parse --verify -q HEAD 2>/dev
 # A release has no build id. The id depends on the folder of the module cache, so two builds of a commit would have
 # different bytes. Other builds have an id. Without an id, the go command would link them again each time.
 NOID   := -buildid=
-# make race tests the packages in RACED, which start goroutines. RACED does not contain these packages:
+# make race tests the packages in RACED, which start goroutines or have locks. Without the other packages of these folders,
+# less is compiled for the race detector. RACED does not contain these packages either:
 #   - the destinations, because the database engines do most of their work
 #   - the dashboard, because its browser tests would time out
 #   - cmd/penstock, because its tests would take half an hour
-#   - cmd/internal/execute, because the tests in cmd/penstock test it
 # make race skips the tests in SEEDED: they repeat another test with many seeds, or test nothing concurrent.
-RACED  := $(addprefix ./cmd/internal/,deltas execute fleet/... pipeline/... rejects verify) $(addprefix ./cmd/internal/serve/,. access facts receive schedule signal) ./extract ./extract/wire/... ./state/...
-SEEDED := ^(TestServers|TestUnchangedParents|TestSandbox(StoppedOverAndOver|Verify|Drift)|TestAnyStory|TestIncrementalMissesNothing|TestEditedLists|TestSentinel|TestCommitFailsAtEvery|TestReplaceFailsAtEvery|TestReference|TestBackfillProperty|TestEveryStream|TestVolatility|TestMatrix|TestPairsOfReferences|TestTooManyRecordsInAnAnswer|TestFaultBomb|TestKilledAnywhere|TestHostileLists|TestMovingLists|TestLatency|TestConcurrency|TestFirstRun|TestPageOfTooMany|TestRandom(Parent|Incremental)Runs|TestEveryRuleIsNeeded|TestLeases|TestFleet(TakesTurns|BesideOthers))|Conforms/journal_is_bounded
+RACED  := $(addprefix ./cmd/internal/,deltas execute fleet fleet/queue pipeline) $(addprefix ./cmd/internal/serve/,. access facts receive signal) ./extract ./extract/wire/... ./state ./state/postgres
+SEEDED := ^(TestServers|TestUnchangedParents|TestSandbox(StoppedOverAndOver|Drift)|TestIncrementalMissesNothing|TestEditedLists|TestSentinel|TestCommitFailsAtEvery|TestReplaceFailsAtEvery|TestBackfillProperty|TestEveryStream|TestVolatility|TestMatrix|TestPairsOfReferences|TestTooManyRecordsInAnAnswer|TestFaultBomb|TestKilledAnywhere|TestHostileLists|TestMovingLists|TestLatency|TestConcurrency|TestFirstRun|TestPageOfTooMany|TestRandom(Parent|Incremental)Runs|TestLeases|TestFleet(TakesTurns|BesideOthers))|Conforms/journal_is_bounded
 SERVERS ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/penstock/servers
 
 .DEFAULT_GOAL := help
