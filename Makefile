@@ -39,8 +39,8 @@ help: ## list the targets
 
 .PHONY: iceberg
 iceberg: ## test the Iceberg destination, which the usual build leaves out
-	$(GO) test -vet=off -short -timeout 20m -tags $(TAGS),iceberg ./load/iceberg
-	$(GO) test -vet=off -short -timeout 20m -tags $(TAGS),iceberg -run '^TestScripts$$/^iceberg$$' ./cmd/penstock
+	GOGC=400 $(GO) test -vet=off -short -timeout 20m -tags $(TAGS),iceberg ./load/iceberg
+	GOGC=400 $(GO) test -vet=off -short -timeout 20m -tags $(TAGS),iceberg -run '^TestScripts$$/^iceberg$$' ./cmd/penstock
 
 .PHONY: parts
 parts: ## build programs and their release files; the lists of parts and the checksums must be right
@@ -75,13 +75,16 @@ generated: ## read random test servers, twice each: the table must equal the lis
 # golangci-lint runs all checks of go vet. The files for builds without DuckDB are compiled without the tag, but with cgo:
 # with CGO_ENABLED=0, the compiler would compile all dependencies again. go list finds dependencies that need cgo.
 .PHONY: lint
-lint: tools ## check the format, run golangci-lint (with vet and staticcheck), compile without DuckDB, find dead code, check the workflows and the Kubernetes manifests
+lint: tools ## check the format, run golangci-lint (with vet and staticcheck), compile without DuckDB, find dead code, check the workflows
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }
 	$(TOOL)/go.mod golangci-lint run
 	@$(GO) list -export -test ./cmd/penstock ./load/duckdb ./load/parquet >/dev/null
 	@CGO_ENABLED=0 $(GO) list -deps $(PKGS) >/dev/null
 	@dead=$$($(TOOL)/go.mod deadcode -test -tags $(TAGS),iceberg $(PKGS)) && test -z "$$dead" || { echo "$$dead"; exit 1; }
 	$(TOOL)/actionlint/go.mod actionlint
+
+.PHONY: manifests
+manifests: ## check the Kubernetes manifests with the API of Kubernetes and of KEDA; fetches both APIs once
 	@sh .ci/manifests
 
 .PHONY: tools

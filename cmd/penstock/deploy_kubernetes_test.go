@@ -114,7 +114,7 @@ func kubernetesConfig(t *testing.T) (c *config.Config, secrets []string) {
 }
 
 // TestKubernetes checks that the manifests agree with the configuration that they use, and with penstock's routes and
-// metrics. `make lint` checks the manifests against the API of Kubernetes.
+// metrics. `make manifests` checks the manifests against the API of Kubernetes.
 func TestKubernetes(t *testing.T) {
 	c, secrets := kubernetesConfig(t)
 	listens := map[string]string{"serve": c.Serve.Listen, "worker": c.Worker.Listen}

@@ -74,7 +74,7 @@ var line = map[string][]string{
 	"cmd/internal/failure":                 {"cmd/internal/config", "extract/wire", "state"},
 	"cmd/internal/history":                 {"cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/runid", "cmd/internal/render", "load", "schemas", "state"},
 	"cmd/internal/imports":                 {"schemas", "state/plainerror"},
-	"cmd/internal/manifests":               nil, // a separate program; used by make lint
+	"cmd/internal/manifests":               nil, // a separate program; used by make manifests
 	"cmd/internal/prose":                   nil, // a separate program; used by make prose
 	"cmd/internal/release":                 nil, // a separate program; used by make release
 	"cmd/internal/pipeline":                {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/files", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/parents", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/records", "extract/wire", "load", "schemas", "state", "transform"},
