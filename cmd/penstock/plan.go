@@ -111,6 +111,6 @@ func printPlan(ctx context.Context, a *app, c *config.Config, p config.Pipeline,
 
 // destinationExists reports whether a destination exists, so that it can be read.
 func destinationExists(a *app, c *config.Config, d config.Destination) bool {
-	p, err := a.open.Kind(c, d)
+	p, err := a.open.Kinds.Of(c, d)
 	return err == nil && (p.Absent == nil || p.Absent(d) == nil)
 }

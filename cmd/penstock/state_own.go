@@ -33,7 +33,7 @@ func ownDestination(ctx context.Context, a *app, to open.Selection) error {
 	if err != nil {
 		return err
 	}
-	was, err := a.open.TakeOver(ctx, c, d)
+	was, err := open.Owners{Opener: &a.open, Conf: c}.TakeOver(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func Destination(ctx context.Context, o *open.Opener, c *config.Config, d config
 	if d.PerSource() && len(c.Sources) > 0 {
 		d = d.For(c.Sources[0].Name) // each source has its own part of the destination; all parts are alike, so only the first part is checked
 	}
-	p, err := o.Kind(c, d)
+	p, err := o.Kinds.Of(c, d)
 	if err == nil && p.Check != nil {
 		err = p.Check(ctx, o, d)
 	}

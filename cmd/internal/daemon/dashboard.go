@@ -163,7 +163,7 @@ func (d *Dashboard) places() []boardfacts.DestinationPart {
 // destination.
 func (d *Dashboard) open(ctx context.Context, c *config.Config, to config.Destination, source string) (load.Destination, error) {
 	to = to.For(source)
-	p, err := d.opener.Kind(c, to)
+	p, err := d.opener.Kinds.Of(c, to)
 	if err != nil {
 		return nil, err
 	}

@@ -72,7 +72,7 @@ func (a *Applier) ApplyOnce(ctx context.Context) (none deltas.Report, err error)
 		return none, err
 	}
 	defer unlock()
-	if err := o.Claim(ctx, a.conf, a.pipeline); err != nil {
+	if err := (open.Owners{Opener: o, Conf: a.conf}).Claim(ctx, a.pipeline); err != nil {
 		a.Close() // the open destinations may now belong to another host
 		return none, err
 	}

@@ -89,7 +89,7 @@ func (x *Executor) leased(ctx context.Context, j job) (report pipeline.Report, e
 	}
 	defer r.Close()
 	if !j.options.DryRun {
-		if err := x.Open.Claim(ctx, j.conf, p); err != nil {
+		if err := (open.Owners{Opener: x.Open, Conf: j.conf}).Claim(ctx, p); err != nil {
 			return report, err
 		}
 		var unlock func()

@@ -44,7 +44,7 @@ func (x *Executor) Maintain(ctx context.Context, c *config.Config, p config.Pipe
 
 // maintainPart removes old rows from a part of a destination. It opens the part once for all of its sources.
 func (x *Executor) maintainPart(ctx context.Context, c *config.Config, p config.Pipeline, d config.Destination, sources []config.Ref) (all []Maintained, failed []error) {
-	kind, err := x.Open.Kind(c, d)
+	kind, err := x.Open.Kinds.Of(c, d)
 	if err != nil {
 		return nil, []error{err}
 	}

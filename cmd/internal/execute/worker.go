@@ -194,7 +194,7 @@ func (w *Worker) do(ctx context.Context, u queue.Job, cancelled <-chan struct{})
 // destination of the pipeline; that host then executes the units. If a destination has no owner yet, this host becomes
 // its owner. // Invariant 13
 func (w *Worker) otherHostPause(ctx context.Context, c *config.Config, p config.Pipeline) (time.Duration, error) {
-	err := w.executor.Open.Claim(ctx, c, p)
+	err := open.Owners{Opener: w.executor.Open, Conf: c}.Claim(ctx, p)
 	e, ok := errors.AsType[*open.ElsewhereError](err)
 	if !ok {
 		return 0, err

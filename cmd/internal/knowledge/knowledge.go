@@ -226,7 +226,7 @@ func Of(ctx context.Context, o *open.Opener, c *config.Config, name string) (Kno
 // certificates. It also counts the members that have no column in table t because of the column limit. If the
 // destination does not exist yet, storedKnowledge returns nothing.
 func storedKnowledge(ctx context.Context, o *open.Opener, c *config.Config, d config.Destination, of string, t schemas.Table) (pipeline.Memories, map[string]history.LastPass, history.Overflow, error) {
-	p, err := o.Kind(c, d)
+	p, err := o.Kinds.Of(c, d)
 	if err != nil {
 		return nil, nil, history.Overflow{}, err
 	}

@@ -48,7 +48,7 @@ func TargetsOf(o *Opener, c *config.Config, p config.Pipeline) Targets { return 
 func (t Targets) each(use func(Kind, config.Destination) error) error {
 	for _, to := range t.pipeline.To {
 		d, _ := t.conf.Destination(to.Text)
-		kind, err := t.opener.Kind(t.conf, d)
+		kind, err := t.opener.Kinds.Of(t.conf, d)
 		if err != nil {
 			return err
 		}
@@ -68,7 +68,7 @@ func (t Targets) each(use func(Kind, config.Destination) error) error {
 // CheckHosts returns an error if another host owns a path of the destinations. Unlike [Opener.Claim], it makes no host
 // the owner. // Invariant 13
 func (t Targets) CheckHosts(ctx context.Context) error {
-	return t.each(func(_ Kind, d config.Destination) error { return t.opener.checkHost(ctx, t.conf, d) })
+	return t.each(func(_ Kind, d config.Destination) error { return Owners{t.opener, t.conf}.check(ctx, d) })
 }
 
 // Lend lets other programs open the files of the destinations that only one process can open at a time. This process does

@@ -17,7 +17,7 @@ import (
 func (o *Opener) Checkable(c *config.Config, p config.Pipeline, streams []config.Stream) error {
 	for _, to := range p.To {
 		d, _ := c.Destination(to.Text)
-		kind, err := o.Kind(c, d)
+		kind, err := o.Kinds.Of(c, d)
 		if err != nil {
 			return err
 		}
@@ -43,7 +43,7 @@ type lakeSQL struct{ *Reader }
 func (r *Run) lakeSQL(to pipeline.Destination) pipeline.SQL {
 	source := r.Pipeline.From[0].Text
 	d, _ := r.Conf.Destination(to.Name)
-	kind, err := r.opener.Kind(r.Conf, d)
+	kind, err := r.opener.Kinds.Of(r.Conf, d)
 	_, unreached := to.Destination.(unavailable)
 	if _, database := Whole(to.Destination).(load.Querier); database || unreached || err != nil || kind.Querier == nil {
 		return nil

@@ -26,22 +26,22 @@ func ConnectionsFor(slots int) Connections {
 const fewest = 2
 
 // forState returns how many connections the state database gets. 0 means the default limit.
-func (o *Opener) forState(c *config.Config) int {
-	if o.Connections.Most == 0 {
+func (n Connections) forState(c *config.Config, kinds Kinds) int {
+	if n.Most == 0 {
 		return 0
 	}
-	state, _ := o.split(c, postgres.ServerOf(c.State.URL.Reveal()))
+	state, _ := n.split(c, kinds, postgres.ServerOf(c.State.URL.Reveal()))
 	return state
 }
 
 // limited returns a copy of a destination with the number of connections that it gets.
-func (o *Opener) limited(c *config.Config, k Kind, d config.Destination) config.Destination {
-	if o.Connections.Most > 0 && k.Server != nil {
+func (n Connections) limited(c *config.Config, kinds Kinds, k Kind, d config.Destination) config.Destination {
+	if n.Most > 0 && k.Server != nil {
 		all, ok := c.Destination(d.Name) // d may come from [config.Destination.For]
 		if !ok {
 			all = d
 		}
-		_, d.Connections = o.split(c, k.Server(all.For(anySource)))
+		_, d.Connections = n.split(c, kinds, k.Server(all.For(anySource)))
 	}
 	return d
 }
@@ -56,16 +56,16 @@ const anySource = "x"
 //
 // If {source} is in a URL, each source has connections of its own. Then each source gets the smallest number, and the
 // number of sources that are read at once decides how many connections there are.
-func (o *Opener) split(c *config.Config, server string) (state, each int) {
+func (n Connections) split(c *config.Config, kinds Kinds, server string) (state, each int) {
 	urls, least, perSource := map[string]bool{}, fewest, false
 	for _, d := range c.Destinations {
-		if k, err := o.Kind(c, d); err == nil && k.Server != nil && k.Server(d.For(anySource)) == server {
+		if k, err := kinds.Of(c, d); err == nil && k.Server != nil && k.Server(d.For(anySource)) == server {
 			urls[d.URL.Reveal()] = true
 			least = max(least, d.Together+1)
 			perSource = perSource || d.For(anySource).URL != d.URL
 		}
 	}
-	most, shared := o.Connections.Most, c.State.URL != "" && postgres.ServerOf(c.State.URL.Reveal()) == server
+	most, shared := n.Most, c.State.URL != "" && postgres.ServerOf(c.State.URL.Reveal()) == server
 	switch {
 	case len(urls) == 0:
 		return most, most
@@ -77,7 +77,7 @@ func (o *Opener) split(c *config.Config, server string) (state, each int) {
 		each = max(least, most/len(urls))
 	}
 	least = fewest
-	if o.Connections.Listen {
+	if n.Listen {
 		least++ // while a run is planned, one connection is busy for long, and leases are renewed over the other
 	}
 	return max(least, most-each*len(urls)), each

@@ -44,9 +44,9 @@ func TestConnectionsFor(t *testing.T) {
 		}}}
 		conf := &config.Config{State: config.State{URL: wire.Secret(c.state)}, Destinations: c.to}
 		if c.state != "" {
-			require.Equal(t, c.store, o.forState(conf), name)
+			require.Equal(t, c.store, o.Connections.forState(conf, o.Kinds), name)
 		}
-		require.Equal(t, c.each, o.limited(conf, o.Kinds[0], c.to[0].For("acme")).Connections, name)
+		require.Equal(t, c.each, o.Connections.limited(conf, o.Kinds, o.Kinds[0], c.to[0].For("acme")).Connections, name)
 	}
 }
 
@@ -54,6 +54,6 @@ func TestConnectionsFor(t *testing.T) {
 func TestNoConnections(t *testing.T) {
 	t.Parallel()
 	o, d := &Opener{}, config.Destination{URL: "postgres://u@one/db", Scheme: "postgres"}
-	require.Zero(t, o.forState(&config.Config{State: config.State{URL: d.URL}}))
-	require.Zero(t, o.limited(&config.Config{}, Kind{Server: func(config.Destination) string { return "one" }}, d).Connections)
+	require.Zero(t, o.Connections.forState(&config.Config{State: config.State{URL: d.URL}}, nil))
+	require.Zero(t, o.Connections.limited(&config.Config{}, nil, Kind{Server: func(config.Destination) string { return "one" }}, d).Connections)
 }

@@ -80,10 +80,12 @@ type Querier interface {
 	Close() error
 }
 
-// Kind returns the kind of a destination. If this build does not support what the destination configures, it returns a
+// Kinds are the kinds of destinations that a program has.
+type Kinds []Kind
+
+// Of returns the kind of a destination. If this build does not support what the destination configures, it returns a
 // fault with the position in the file.
-func (o *Opener) Kind(c *config.Config, d config.Destination) (Kind, error) {
-	all := o.Kinds
+func (all Kinds) Of(c *config.Config, d config.Destination) (Kind, error) {
 	i := slices.IndexFunc(all, func(p Kind) bool { return p.Scheme == d.Scheme })
 	if i < 0 {
 		return Kind{}, c.Fault(d.At, fmt.Sprintf("destination %s: no kind of destination has the scheme %q", d.Name, d.Scheme))
@@ -105,15 +107,15 @@ func (o *Opener) Destination(ctx context.Context, c *config.Config, d config.Des
 	if d.PerSource() {
 		return nil, failure.Usage("name one of the parts as NAME@SOURCE", "destination %s has a separate part for each source", d.Name)
 	}
-	p, err := o.Kind(c, d)
+	p, err := o.Kinds.Of(c, d)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.checkHost(ctx, c, d); err != nil {
+	if err := (Owners{o, c}).check(ctx, d); err != nil {
 		return nil, err
 	}
 	d.ReadOnly = d.ReadOnly || o.ReadOnly
-	d = o.limited(c, p, d)
+	d = o.Connections.limited(c, o.Kinds, p, d)
 	dest, err := o.Pool.open(d, func() (load.Destination, error) { return p.Open(ctx, o, d) })
 	if err != nil {
 		return nil, fmt.Errorf("open destination %s: %w", d.Name, err)
@@ -125,7 +127,7 @@ func (o *Opener) Destination(ctx context.Context, c *config.Config, d config.Des
 func (o *Opener) MemoryFor(c *config.Config, p config.Pipeline) (all MemoryPlan) {
 	for i, to := range p.To {
 		d, _ := c.Destination(to.Text)
-		of, err := o.Kind(c, d)
+		of, err := o.Kinds.Of(c, d)
 		if err != nil {
 			continue
 		}
@@ -144,7 +146,7 @@ func (o *Opener) LimitColumns(c *config.Config, p config.Pipeline, streams []con
 	most := schemas.DefaultColumns
 	for _, to := range p.To {
 		d, _ := c.Destination(to.Text)
-		if of, err := o.Kind(c, d); err == nil && of.Columns > 0 {
+		if of, err := o.Kinds.Of(c, d); err == nil && of.Columns > 0 {
 			most = min(most, of.Columns)
 		}
 	}

@@ -31,7 +31,7 @@ func (o *Opener) Files(r *Run) map[string]string {
 // the destination's kind; "" if there is none.
 func (o *Opener) filesOf(c *config.Config, d config.Destination) string {
 	dir := d.Files
-	if p, err := o.Kind(c, d); dir == "" && err == nil && p.Folder != nil {
+	if p, err := o.Kinds.Of(c, d); dir == "" && err == nil && p.Folder != nil {
 		dir = p.Folder(d)
 	}
 	if abs, err := filepath.Abs(dir); err == nil && dir != "" {

@@ -200,7 +200,7 @@ func (o *Opener) listedByQuery(ctx context.Context, l config.Listing) (rows []co
 	if l.URL != "" {
 		d = config.Destination{Name: "sources", Scheme: "postgres", URL: l.URL}
 	}
-	p, err := o.Kind(&config.Config{}, d)
+	p, err := o.Kinds.Of(&config.Config{}, d)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ func (o *Opener) Locations(q Selection) (render.Answer, error) {
 		return out, err
 	}
 	add := func(d config.Destination, source string) error {
-		row, err := o.location(d.For(source), source)
+		row, err := o.Kinds.location(d.For(source), source)
 		out.Rows = append(out.Rows, row)
 		return err
 	}
@@ -45,9 +45,9 @@ func (o *Opener) Locations(q Selection) (render.Answer, error) {
 	return out, nil
 }
 
-func (o *Opener) location(d config.Destination, source string) (row []any, err error) {
+func (all Kinds) location(d config.Destination, source string) (row []any, err error) {
 	path := d.Shown
-	for _, k := range o.Kinds {
+	for _, k := range all {
 		if k.Scheme == d.Scheme && k.OnHost != nil && k.OnHost(d) {
 			if path, _ = FilePath(d); path != "" {
 				path, err = filepath.Abs(path)

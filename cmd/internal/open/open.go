@@ -13,7 +13,7 @@ import (
 // Opener opens what a configuration describes. Its exported fields are set before use.
 type Opener struct {
 	File      string // configuration file
-	Kinds     []Kind // kinds of destinations
+	Kinds     Kinds  // kinds of destinations
 	UserAgent string // user agent of requests to sources
 	Log       *slog.Logger
 	Context   context.Context                                              // ends when the process is stopped; nil: a context that never ends

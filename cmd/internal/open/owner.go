@@ -66,12 +66,19 @@ func IsElsewhere(err error) bool {
 	return ok
 }
 
-// ownerNote returns the name of the note that names the owner of a destination's path. Notes are part of the state. If
-// the destination needs no owner, ownerNote returns "". A destination needs no owner if all hosts may write to it, or
+// Owners decides which hosts own the files and folders of a configuration's destinations. The owners are stored in the
+// state.
+type Owners struct {
+	Opener *Opener
+	Conf   *config.Config
+}
+
+// note returns the name of the note that names the owner of a destination's path. Notes are part of the state. If
+// the destination needs no owner, note returns "". A destination needs no owner if all hosts may write to it, or
 // if the state is not a database that hosts share.
-func (o *Opener) ownerNote(c *config.Config, d config.Destination) string {
-	p, err := o.Kind(c, d)
-	if err != nil || p.OnHost == nil || c.State.URL == "" || !p.OnHost(d) {
+func (o Owners) note(d config.Destination) string {
+	p, err := o.Opener.Kinds.Of(o.Conf, d)
+	if err != nil || p.OnHost == nil || o.Conf.State.URL == "" || !p.OnHost(d) {
 		return ""
 	}
 	path, _ := FilePath(d)
@@ -95,47 +102,47 @@ func ownerOf(ctx context.Context, s state.Store, note string) (of Owner, text []
 	return of, text, nil
 }
 
-// checkHost returns an error if another host owns the path of a destination. On this host, the same path is another
-// file or folder. // Invariant 13
-func (o *Opener) checkHost(ctx context.Context, c *config.Config, d config.Destination) error {
-	note := o.ownerNote(c, d)
+// check returns an error if another host owns the path of a destination. On this host, the same path is another file or
+// folder. // Invariant 13
+func (o Owners) check(ctx context.Context, d config.Destination) error {
+	note := o.note(d)
 	if note == "" {
 		return nil
 	}
-	_, _, err := o.checkOwner(ctx, c, d, note)
+	_, err := o.mine(ctx, d, note)
 	return err
 }
 
-// checkOwner does what checkHost does, and also reports whether this host is the recorded owner.
-func (o *Opener) checkOwner(ctx context.Context, c *config.Config, d config.Destination, note string) (mine bool, text []byte, err error) {
-	of, text, err := ownerOf(ctx, o.State(c), note)
+// mine does what check does, and also reports whether this host is the recorded owner.
+func (o Owners) mine(ctx context.Context, d config.Destination, note string) (bool, error) {
+	of, text, err := ownerOf(ctx, o.Opener.State(o.Conf), note)
 	if err != nil || text == nil {
-		return false, text, err
+		return false, err
 	}
-	if here := o.Host(); of.Host != here {
+	if here := o.Opener.Host(); of.Host != here {
 		e := &ElsewhereError{destination: d.Name, shown: d.Shown, Owner: of, here: here}
 		// Cause: another host wrote the file or folder of the destination
-		return false, text, failure.Usage(fmt.Sprintf("run penstock there; to move the destination, stop penstock there, copy the files here and run `penstock state own --to %s`", d.Name), "%w", e)
+		return false, failure.Usage(fmt.Sprintf("run penstock there; to move the destination, stop penstock there, copy the files here and run `penstock state own --to %s`", d.Name), "%w", e)
 	}
-	return true, text, nil
+	return true, nil
 }
 
 // Claim is called before a pipeline writes. If a path that the pipeline writes to has no owner yet, this host becomes
 // its owner. If another host owns a path, Claim returns an error. // Invariant 13
-func (o *Opener) Claim(ctx context.Context, c *config.Config, p config.Pipeline) error {
+func (o Owners) Claim(ctx context.Context, p config.Pipeline) error {
 	for _, to := range p.To {
-		d, _ := c.Destination(to.Text)
+		d, _ := o.Conf.Destination(to.Text)
 		d = d.For(p.From[0].Text)
-		note := o.ownerNote(c, d)
+		note := o.note(d)
 		if note == "" {
 			continue
 		}
-		mine, _, err := o.checkOwner(ctx, c, d, note)
+		mine, err := o.mine(ctx, d, note)
 		if err == nil && !mine {
-			err = o.setOwner(ctx, c, note, nil)
+			err = o.set(ctx, note, nil)
 		}
 		if errors.Is(err, state.ErrMoved) { // another host became the owner in the meantime
-			_, _, err = o.checkOwner(ctx, c, d, note)
+			_, err = o.mine(ctx, d, note)
 		}
 		if err != nil {
 			return err
@@ -144,25 +151,26 @@ func (o *Opener) Claim(ctx context.Context, c *config.Config, p config.Pipeline)
 	return nil
 }
 
-// setOwner makes this host the owner of a path. It replaces the present note. The caller passes the text of this note,
+// set makes this host the owner of a path. It replaces the present note. The caller passes the text of this note,
 // or nil if there is no note yet.
-func (o *Opener) setOwner(ctx context.Context, c *config.Config, note string, was []byte) error {
-	text, err := json.Marshal(Owner{o.Host(), o.State(c).Now().UTC().Truncate(time.Second)})
+func (o Owners) set(ctx context.Context, note string, was []byte) error {
+	s := o.Opener.State(o.Conf)
+	text, err := json.Marshal(Owner{o.Opener.Host(), s.Now().UTC().Truncate(time.Second)})
 	if err != nil {
 		return err
 	}
-	return o.State(c).Notes().SetNote(ctx, note, was, text)
+	return s.Notes().SetNote(ctx, note, was, text)
 }
 
 // TakeOver makes this host the owner of a destination's path, and returns the previous owner.
-func (o *Opener) TakeOver(ctx context.Context, c *config.Config, d config.Destination) (was Owner, err error) {
-	note := o.ownerNote(c, d)
+func (o Owners) TakeOver(ctx context.Context, d config.Destination) (was Owner, err error) {
+	note := o.note(d)
 	if note == "" {
 		return was, failure.Usage("only files and folders have owners, and only if the state is a shared database", "destination %s has no owner", d.Name)
 	}
-	was, text, err := ownerOf(ctx, o.State(c), note)
-	if err == nil && was.Host != o.Host() {
-		err = o.setOwner(ctx, c, note, text)
+	was, text, err := ownerOf(ctx, o.Opener.State(o.Conf), note)
+	if err == nil && was.Host != o.Opener.Host() {
+		err = o.set(ctx, note, text)
 	}
 	if err != nil {
 		return was, fmt.Errorf("own destination %s: %w", d.Name, err)

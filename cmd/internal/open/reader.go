@@ -118,9 +118,9 @@ func IsAbsent(err error) bool {
 
 // readPart opens a destination, or the part of a source in it, and passes it to use().
 func (o *Opener) readPart(ctx context.Context, c *config.Config, d config.Destination, source string, use func(*Reader) error) error {
-	p, err := o.Kind(c, d)
+	p, err := o.Kinds.Of(c, d)
 	if err == nil {
-		err = o.checkHost(ctx, c, d)
+		err = Owners{o, c}.check(ctx, d)
 	}
 	if err != nil {
 		return err

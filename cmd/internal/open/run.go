@@ -110,7 +110,7 @@ func (r *Run) Publish(ctx context.Context) error {
 		if of.Publish == "" || unreached || ctx.Err() != nil {
 			continue
 		}
-		p, err := r.opener.Kind(r.Conf, of)
+		p, err := r.opener.Kinds.Of(r.Conf, of)
 		if err == nil {
 			err = p.Publish(ctx, of, Whole(d.Destination))
 		}

@@ -45,7 +45,7 @@ func (o *Opener) openState(c *config.Config, at config.State) state.Store {
 	if at.URL != "" {
 		return postgres.New(postgres.Options{
 			URL: at.URL.Reveal(), Keys: at.Key.Reveal(), Jobs: queue.Jobs{}, Life: o.Life, Log: o.Log,
-			Connections: o.forState(c), Listen: o.Connections.Listen,
+			Connections: o.Connections.forState(c, o.Kinds), Listen: o.Connections.Listen,
 		})
 	}
 	f := &state.Folder{Dir: at.Dir, Keys: at.Key.Reveal()}
