@@ -78,7 +78,7 @@ func (l *Lake) acceptIn(ctx context.Context, f *folder, m *manifest, name string
 		return nil, fmt.Errorf("move %s out of the table's folder: penstock did not write it", c.foreign[0])
 	}
 	changes = x.acceptDeletes(t, c)
-	x.acceptSizes(t, c)
+	x.next.acceptSizes(t, c)
 	more, err := x.acceptFiles(ctx, t, c)
 	if err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (x *builder) restore(ctx context.Context, t *table) (changes []load.Change,
 	return changes, errors.Join(err, x.record(changes))
 }
 
-func (x *builder) acceptSizes(t *table, c condition) {
+func (m *manifest) acceptSizes(t *table, c condition) {
 	found := func(f *file) *file {
 		if f != nil {
 			if size, ok := c.changed[f.Name]; ok {
@@ -113,9 +113,9 @@ func (x *builder) acceptSizes(t *table, c condition) {
 		return f
 	}
 	t.Empty = found(t.Empty)
-	for i, s := range x.next.Segments {
+	for i, s := range m.Segments {
 		if f := s.Files[t.Name]; f != nil && found(f) != f {
-			x.next.Segments[i] = s.with(t.Name, found(f))
+			m.Segments[i] = s.with(t.Name, found(f))
 		}
 	}
 }

@@ -29,9 +29,9 @@ const (
 )
 
 // leaves reports whether n rows of a file may be marked as deleted, instead of writing the file again.
-func (x *builder) leaves(t *table, f *file, n int) bool {
-	r := x.lake.o.Deletes
-	return x.lake.o.Catalog != nil && !load.IsInternal(t.Name) && int64(n) < f.Rows && f.Size >= r.MinSize &&
+func (l *Lake) leaves(t *table, f *file, n int) bool {
+	r := l.o.Deletes
+	return l.o.Catalog != nil && !load.IsInternal(t.Name) && int64(n) < f.Rows && f.Size >= r.MinSize &&
 		float64(len(f.Deleted)+n) <= r.MaxShare*float64(f.stored())
 }
 
@@ -66,7 +66,7 @@ func (m *merge) leaveFiles(f *family) {
 				n++
 			}
 		}
-		if n == 0 || !m.leaves(f.t, g.seg.root(), n) {
+		if n == 0 || !m.lake.leaves(f.t, g.seg.root(), n) {
 			continue
 		}
 		for i := range g.edits {
@@ -95,7 +95,7 @@ func (p *patch) leaves(x *builder, old *file) bool {
 			return false
 		}
 	}
-	return n > 0 && x.leaves(p.t, old, n)
+	return n > 0 && x.lake.leaves(p.t, old, n)
 }
 
 // leaves reports whether the edit takes the row away from its file.

@@ -121,17 +121,17 @@ func (x *builder) reshape(ctx context.Context, old, t *table) error {
 		return out, nil
 	})
 	if err == nil && bury && !load.Child(t.schema) {
-		x.recount(before)
+		x.next.recount(before)
 	}
 	return err
 }
 
-func (x *builder) recount(before []*segment) {
+func (m *manifest) recount(before []*segment) {
 	old := map[int64]*segment{}
 	for _, s := range before {
 		old[s.ID] = s
 	}
-	for _, s := range x.next.Segments {
+	for _, s := range m.Segments {
 		was := old[s.ID]
 		if was.root().Rows == s.root().Rows {
 			continue
@@ -139,8 +139,8 @@ func (x *builder) recount(before []*segment) {
 		// A pass records which rows of a segment it has seen, under the ID of the segment (see [pass]). There is
 		// nothing to copy to the new ID, because the mode changes at the start of a pass, before the pass has seen any
 		// rows.
-		x.next.Counter++
-		s.ID = x.next.Counter
+		m.Counter++
+		s.ID = m.Counter
 	}
 }
 
