@@ -31,7 +31,7 @@ const (
 	leaseTrips  = 8                       // a short lease lasts at least this many round trips to the ledger
 	leasePeriod = 1100 * time.Millisecond // time between two exchanges with long leases
 	leaseSlack  = 50 * time.Millisecond   // the next exchange begins at least this long before a long lease ends
-	mostLeased  = 4096                    // largest number of reserved requests that no governor has leased
+	mostLeased  = 4096                    // largest number of reserved requests that no governor has leased; this limits a shared budget to mostLeased requests in mostAhead
 	mostAhead   = 2 * time.Second         // how far in the future a leased grant may be
 	mostUntold  = 5 * time.Second         // longest time that a report waits for the next exchange
 	ledgerTime  = 10 * time.Second        // timeout of an exchange

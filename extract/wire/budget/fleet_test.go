@@ -148,6 +148,23 @@ func TestFleetGateAndOutage(t *testing.T) {
 	})
 }
 
+// If the limit is far above what the workers need, they exchange data with the ledger once in a period, and the stored
+// record stays small.
+func TestFleetHighLimit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		d := newMemoryLedger(2 * time.Millisecond)
+		l := &link{counter: &slidingWindow{limit: 100_000, window: time.Second}, latency: 20 * time.Millisecond, headers: true}
+		wait := l.fleet(t, d, Plan{Rate: Rate{100_000, time.Second}}, 2, 8, 15*time.Second)
+		time.Sleep(5 * time.Second)
+		before := d.exchanges()
+		time.Sleep(10 * time.Second)
+		require.LessOrEqual(t, d.exchanges()-before, 2*11)
+		wait()
+		require.Greater(t, len(l.Arrivals), 2*8*15*40, "the callers hardly wait")
+		require.Less(t, len(d.kept[Name(account)]), 32_000)
+	})
+}
+
 // A worker that sends one request after another is hardly slowed down by a busy worker, which uses the rest of the
 // limit. A worker that begins later soon gets its share. No worker exchanges data with the ledger more than once a
 // second.

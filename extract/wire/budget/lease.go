@@ -188,6 +188,10 @@ func (r *record) loosen(grants []grant, until instant) {
 	}
 }
 
+// leastStep is the shortest time between two requests that are reserved ahead. So even if the limit is very high, a lease
+// lasts for a whole period, and one exchange in a period is enough.
+const leastStep = mostAhead / mostLeased
+
 // reserveAhead reserves all requests until the lease ends: at least one, but no more than the given number.
 func (r *record) reserveAhead(now, first instant, got *lease, most int) (why string) {
 	latest := now.add(mostAhead)
@@ -199,6 +203,7 @@ func (r *record) reserveAhead(now, first instant, got *lease, most int) (why str
 		switch {
 		case why == "":
 			r.unleased = append(r.unleased, g)
+			first = max(first, g.at.add(leastStep))
 			continue
 		case why == waitsForAnswers:
 			got.wait = min(again.sub(now), firstPeriod)
