@@ -131,9 +131,9 @@ func dueUnits(c state.Claim) string {
 	return "state IN ('waiting', 'parked') AND not_before <= clock_timestamp()"
 }
 
-// ClaimUnits implements [state.Units]. The claims of units that are claimed together also expire together, because
-// statement_timestamp is constant within a statement. Two workers never wait for each other, because each skips rows
-// that the other has locked.
+// ClaimUnits implements [state.Units]. Units that are claimed together have one row in the table claims, so a heartbeat
+// does not change a row for each unit. Two workers never wait for each other, because each skips rows that the other has
+// locked.
 func (l unitStore) ClaimUnits(ctx context.Context, c state.Claim) (units []state.Unit, err error) {
 	err = l.change(ctx, "claim units", func(tx pgx.Tx) error {
 		units = nil
@@ -160,7 +160,8 @@ func (l unitStore) ClaimUnits(ctx context.Context, c state.Claim) (units []state
 		if c.Suspect {
 			limit, least, most = state.SuspectsTogether(u.Broken), u.Broken, u.Broken
 		}
-		rows, err = tx.Query(ctx, `UPDATE units SET state = 'running', attempt = attempt + 1, worker = $1, started = clock_timestamp(), ended = NULL, beat = statement_timestamp() + $2
+		rows, err = tx.Query(ctx, `WITH made AS (INSERT INTO claims (until) VALUES (clock_timestamp() + $2) RETURNING id)
+			UPDATE units SET state = 'running', attempt = attempt + 1, worker = $1, started = clock_timestamp(), ended = NULL, claim = (SELECT id FROM made)
 			WHERE id = ANY(ARRAY(SELECT id FROM units WHERE `+dueUnits(c)+` AND run = $3 AND pipeline = $4 AND source = $5 AND ($6 = 0 OR id = $6) AND broken BETWEEN $8 AND $9
 				ORDER BY id LIMIT $7 FOR UPDATE SKIP LOCKED)) RETURNING `+unitColumns, c.Worker, c.For, u.Run, u.Pipeline, u.Source, c.Unit, limit, least, most)
 		if err == nil {
@@ -184,8 +185,8 @@ func tryLockSource(ctx context.Context, tx pgx.Tx, c state.Claim) (free bool, er
 // Held reports whether a worker has units of a source in a run, and its claim has not expired.
 func (s *Store) Held(ctx context.Context, run, pipeline, source string) (held bool, err error) {
 	err = s.read(ctx, func(q querier) error {
-		return q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM units WHERE run = $1 AND pipeline = $2 AND source = $3
-			AND state = 'running' AND beat >= clock_timestamp())`, run, pipeline, source).Scan(&held)
+		return q.QueryRow(ctx, `SELECT EXISTS (SELECT FROM units JOIN claims ON claims.id = claim WHERE run = $1 AND pipeline = $2 AND source = $3
+			AND state = 'running' AND until >= clock_timestamp())`, run, pipeline, source).Scan(&held)
 	})
 	if err != nil {
 		return false, fmt.Errorf("read units: %w", err)
@@ -196,22 +197,28 @@ func (s *Store) Held(ctx context.Context, run, pipeline, source string) (held bo
 const mostRevived = 1000
 
 // revive makes running units wait again if their claims have expired. If this has happened to a unit too often, the
-// unit fails instead. If several processes call revive at the same time, each unit is revived only once.
+// unit fails instead. If several processes call revive at the same time, each unit is revived only once. revive also
+// deletes expired claims that have had no running units since before the call.
 func (s *Store) revive(ctx context.Context, tx pgx.Tx) error {
 	if err := s.clock.query(ctx, tx, "SELECT clock_timestamp()"); err != nil {
 		return err
 	}
-	_, err := tx.Exec(ctx, `UPDATE units SET broken = broken + 1, not_before = '-infinity',
-			state = CASE WHEN broken + 1 < $2 THEN 'waiting' ELSE 'failed' END, ended = CASE WHEN broken + 1 < $2 THEN NULL ELSE clock_timestamp() END
-		WHERE id = ANY(ARRAY(SELECT id FROM units WHERE state = 'running' AND beat < statement_timestamp() ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED))`,
+	_, err := tx.Exec(ctx, `WITH expired AS MATERIALIZED (SELECT id FROM claims WHERE until < statement_timestamp() ORDER BY id LIMIT $1 FOR UPDATE SKIP LOCKED),
+			revived AS (UPDATE units SET broken = broken + 1, not_before = '-infinity',
+				state = CASE WHEN broken + 1 < $2 THEN 'waiting' ELSE 'failed' END, ended = CASE WHEN broken + 1 < $2 THEN NULL ELSE clock_timestamp() END
+				WHERE id = ANY(ARRAY(SELECT id FROM units WHERE state = 'running' AND claim = ANY(ARRAY(SELECT id FROM expired)) ORDER BY id FOR UPDATE SKIP LOCKED)))
+		DELETE FROM claims WHERE id = ANY(ARRAY(SELECT id FROM expired)) AND NOT EXISTS (SELECT FROM units WHERE claim = claims.id AND state = 'running')`,
 		mostRevived, state.MostBroken)
 	return err
 }
 
-// ExtendClaims implements [state.Units].
+// ExtendClaims implements [state.Units]. It cannot extend an expired claim, because revive may have just released the
+// units.
 func (l unitStore) ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) (kept []int64, err error) {
 	err = l.change(ctx, "extend claims of units", func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, "UPDATE units SET beat = statement_timestamp() + $1 WHERE id = ANY($2) AND worker = $3 AND state = 'running' RETURNING id", d, ids, worker)
+		rows, err := tx.Query(ctx, `WITH held AS (SELECT id, claim FROM units WHERE id = ANY($2) AND worker = $3 AND state = 'running'),
+				extended AS (UPDATE claims SET until = clock_timestamp() + $1 WHERE id = ANY(ARRAY(SELECT claim FROM held)) AND until >= clock_timestamp() RETURNING id)
+			SELECT held.id FROM held JOIN extended ON extended.id = held.claim`, d, ids, worker)
 		if err == nil {
 			kept, err = pgx.CollectRows(rows, pgx.RowTo[int64])
 		}

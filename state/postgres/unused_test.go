@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/penstock-data/penstock/load/postgres/pgtest"
+	"github.com/penstock-data/penstock/state"
 )
 
 // A new lease deletes leases that expired long ago. It does not delete a lease that a process holds, however long ago the
@@ -102,4 +103,48 @@ func plan(t *testing.T, s *Store, sql string, values ...any) string {
 		return err
 	}))
 	return strings.Join(lines, "\n")
+}
+
+// A heartbeat changes one row for all units that were claimed together. The row of a claim is deleted when the claim has
+// expired and none of its units is running any more, and an expired claim cannot be extended. If another process has
+// locked a unit, the unit is released later, and its claim stays until then. // Invariant 13
+func TestExpiredClaims(t *testing.T) {
+	s := New(Options{URL: in(t, pgtest.Start(t).URL())})
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	units, err := s.OpenUnits(t.Context())
+	require.NoError(t, err)
+	_, err = units.AddUnits(t.Context(), []state.Unit{{Run: "r", Pipeline: "p", Part: "a"}, {Run: "r", Pipeline: "p", Part: "b"}})
+	require.NoError(t, err)
+	held, err := units.ClaimUnits(t.Context(), state.Claim{Worker: "frozen", For: time.Minute})
+	require.NoError(t, err)
+	require.Len(t, held, 2)
+	ids := []int64{held[0].ID, held[1].ID}
+	claims := func() (n int) {
+		require.NoError(t, s.read(t.Context(), func(q querier) error { return q.QueryRow(t.Context(), "SELECT count(*) FROM claims").Scan(&n) }))
+		return n
+	}
+	kept, err := units.ExtendClaims(t.Context(), "frozen", ids, time.Minute)
+	require.NoError(t, err)
+	require.Equal(t, ids, kept)
+	require.Equal(t, 1, claims())
+
+	execute(t, s, "UPDATE claims SET until = now() - interval '1 second'")
+	kept, err = units.ExtendClaims(t.Context(), "frozen", ids, time.Minute)
+	require.NoError(t, err)
+	require.Empty(t, kept)
+	claim := func() int {
+		got, err := units.ClaimUnits(t.Context(), state.Claim{Worker: "heir", For: time.Minute})
+		require.NoError(t, err)
+		return len(got)
+	}
+	require.NoError(t, s.change(t.Context(), func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), "SELECT FROM units WHERE id = $1 FOR UPDATE", ids[0])
+		require.NoError(t, err)
+		require.Equal(t, 1, claim(), "the unit that is not locked")
+		return nil
+	}))
+	require.Equal(t, 2, claims())
+	require.Equal(t, 1, claim(), "the unit that was locked")
+	require.Zero(t, claim())
+	require.Equal(t, 2, claims(), "the claim of the frozen worker is deleted")
 }

@@ -99,6 +99,10 @@ CREATE TABLE runs (
 CREATE INDEX runs_by_run ON runs (run);
 CREATE INDEX runs_open ON runs (owner) WHERE status = 'running';
 
+CREATE TABLE claims ( -- each has the units that a worker has claimed together
+	id    bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+	until timestamptz NOT NULL -- the worker extends this time; an expired claim stays expired
+);
 CREATE TABLE units (
 	id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
 	run        text NOT NULL,
@@ -113,14 +117,14 @@ CREATE TABLE units (
 	not_before timestamptz NOT NULL DEFAULT '-infinity',
 	started    timestamptz,
 	ended      timestamptz,
-	beat       timestamptz, -- end of the worker's claim
+	claim      bigint, -- the newest claim
 	report     bytea,
 	job        bigint, -- the queue's job that delivers the unit
 	turn       bigint  -- the place of the job in the order of the queue
 );
 CREATE UNIQUE INDEX units_active ON units (pipeline, source, part) WHERE state IN ('waiting', 'running', 'parked');
 CREATE INDEX units_of_source ON units (run, source) WHERE state IN ('waiting', 'running', 'parked');
-CREATE INDEX units_running ON units (beat) WHERE state = 'running';
+CREATE INDEX units_running ON units (claim) WHERE state = 'running';
 CREATE INDEX units_by_run ON units (pipeline, run);
 
 CREATE SEQUENCE lease_tokens;
@@ -178,5 +182,5 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_refused ON audit (refused, id);
 -- +goose Down
-DROP TABLE audit, source_outcomes, source_pauses, budgets, secrets, notes, leases, units, runs, slots, pipelines, processes, captures, event_variants, event_ids, events, inbox_sources, inbox;
+DROP TABLE audit, source_outcomes, source_pauses, budgets, secrets, notes, leases, units, claims, runs, slots, pipelines, processes, captures, event_variants, event_ids, events, inbox_sources, inbox;
 DROP SEQUENCE lease_tokens;
