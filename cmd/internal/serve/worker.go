@@ -10,9 +10,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
-	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/state"
-	"github.com/penstock-data/penstock/state/retry"
 )
 
 type worker struct {
@@ -292,85 +290,6 @@ func (d *Daemon) skipped(r state.SlotRecord) {
 	d.observe.Observe(SlotSkipped{Pipeline: r.Pipeline, Due: r.Due, Cause: Skip(r.Cause), Why: r.Why, Count: r.Count})
 }
 
-// underWayPause is how long a slot waits before it is tried again, if another process has begun a run of the pipeline.
-const underWayPause = time.Second
-
-// beginSlot starts the run of a slot. It first records the run in the journal, so that no slot is run without a
-// record. If another process has begun a run of the pipeline, beginSlot starts nothing, and returns when to try again.
-// Invariant 18
-func (w *worker) beginSlot(ctx context.Context, now time.Time) (again time.Time, err error) {
-	r, over, rest := w.p.Plan.pick(w.waiting)
-	for _, o := range over {
-		if err := w.d.Journal.SetSlot(ctx, o); err != nil && !errors.Is(err, state.ErrTaken) {
-			return again, err
-		}
-		if o.State == state.SlotSkipped {
-			w.d.skipped(o)
-		}
-	}
-	w.waiting = rest
-	w.wait(r)
-	o := RunRequest{Run: runid.New(now), Trigger: Trigger(r.Cause)}
-	if w.p.Planned && o.Trigger == TriggerResume && r.Run != "" {
-		o.Run = r.Run
-	}
-	r.State, r.Run, r.Started, r.Why = state.SlotRunning, o.Run, w.d.Now(), ""
-	r.Attempts++
-	x := w.prepare(o, r)
-	err = w.d.Journal.SetSlot(ctx, r, x.record(state.RunRecord{Status: string(pipeline.StatusRunning)}))
-	switch {
-	case errors.Is(err, state.ErrUnderWay):
-		w.slotRefused(r.Due, now, err)
-		return now.Add(underWayPause), nil
-	case err != nil && !errors.Is(err, state.ErrTaken):
-		return again, err
-	}
-	w.waiting = rest
-	if err != nil {
-		return again, nil // another process has taken over the slot, because this process seemed to have ended // Invariant 18
-	}
-	w.begin(ctx, x)
-	return again, nil
-}
-
-// slotRefused reports that a slot waits for a run that another process has begun. It reports each slot once.
-func (w *worker) slotRefused(due, now time.Time, err error) {
-	w.otherRun(err)
-	other, ok := errors.AsType[*state.UnderWay](err)
-	if !ok || other.Ended || w.late.Equal(due) {
-		return
-	}
-	w.late = due
-	w.d.Log.Warn("slot waits for another run", "pipeline", w.p.Name, "due", due, "run", other.Run)
-	w.d.observe.Observe(RunLate{Pipeline: w.p.Name, Due: due, At: now, Why: state.OverlapReason(other.Run)})
-}
-
-// If err says that a run of another process is under way, otherRun passes that run to awaitOthers.
-func (w *worker) otherRun(err error) {
-	if other, ok := errors.AsType[*state.UnderWay](err); ok && !other.Ended {
-		select {
-		case w.others <- other.Run:
-		default: // awaitOthers is busy; the next refusal tries again
-		}
-	}
-}
-
-// If a run of this process could not begin because of a run of another process, awaitOthers calls Await for that run.
-// It returns when ctx ends. Await is needed if the other process was killed: its run may have units that no worker can
-// execute, and these would block the pipeline for ever. // Invariant 15
-func (w *worker) awaitOthers(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case run := <-w.others:
-			if await := w.pipeline().Await; await != nil {
-				await(ctx, run)
-			}
-		}
-	}
-}
-
 func (w *worker) order(o RunRequest) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -382,55 +301,6 @@ func (w *worker) order(o RunRequest) error {
 	}
 	w.begin(w.d.ctx, w.prepare(o, state.SlotRecord{}))
 	return nil
-}
-
-func (w *worker) refresh(streams []string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.orderRefresh(streams)
-}
-
-// orderRefresh requests a run of the given streams, and of the streams whose earlier refresh was refused. The caller
-// must hold w.mu.
-func (w *worker) orderRefresh(streams []string) {
-	streams = merged(w.putOff.streams, streams)
-	w.putOff.streams = nil
-	for i := range w.orders {
-		if w.orders[i].Trigger == TriggerRefresh {
-			w.orders[i].Streams = merged(w.orders[i].Streams, streams)
-			return
-		}
-	}
-	w.orders = append(w.orders, RunRequest{Run: runid.New(w.d.Now()), Trigger: TriggerRefresh, Streams: streams})
-	wake(w.changed)
-}
-
-// putOff holds the streams whose refresh was refused because another run is under way. Their refresh is requested again
-// later, so that no webhook is lost.
-type putOff struct {
-	streams []string
-	again   time.Time // has a monotonic clock reading
-	times   int       // refusals in a row
-}
-
-// refusedRefresh says how long to wait before a refused refresh is requested again. The waits grow, because
-// the other run may take long.
-var refusedRefresh = retry.Policy{First: lookAgain, Longest: 10 * time.Minute}
-
-func (p *putOff) due() bool { return len(p.streams) > 0 && !time.Now().Before(p.again) }
-
-func (p *putOff) refuse(streams []string) {
-	p.times++
-	p.streams, p.again = merged(p.streams, streams), time.Now().Add(refusedRefresh.Wait(p.times))
-}
-
-func merged(a, b []string) []string {
-	for _, s := range b {
-		if !slices.Contains(a, s) {
-			a = append(a, s)
-		}
-	}
-	return a
 }
 
 // prepare makes the execution of a run. The parameter r is the record of the run's slot; it is the zero record if the
