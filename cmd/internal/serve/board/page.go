@@ -149,6 +149,10 @@ func (b *Board) render(w http.ResponseWriter, status int, name string, p page) {
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
+	// A browser paints the header while it reads the rest of a long page.
+	head := bytes.Index(text.Bytes(), []byte("</header>"))
+	_, _ = w.Write(text.Next(head))
+	_ = http.NewResponseController(w).Flush()
 	_, _ = w.Write(text.Bytes())
 }
 
