@@ -317,6 +317,9 @@ func ParseKeyName(s string) []string {
 	return strings.Split(s, "\n")
 }
 
+// ErrNotDatabase reports that the file of a destination exists, and has other content than a database of this kind.
+var ErrNotDatabase = errors.New("the file is not a database of this kind")
+
 // ErrForeignChange reports that the table was changed by hand since penstock's last change to it, and that nothing
 // was written. The error that wraps it is a [*ForeignChange]. // Invariant 16
 var ErrForeignChange = errors.New("table was changed by hand")

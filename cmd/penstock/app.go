@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/lmittmann/tint"
@@ -101,9 +100,8 @@ func (a *app) printError(err error) {
 	case errors.Is(err, state.ErrLocked):
 		// Cause: another process holds a lock, for example a run of the same pipeline
 		hint = "wait for the other process or stop it, then run again; nothing was changed"
-	case errors.Is(err, syscall.ENOSPC) && !unprinted:
-		// Cause: no space is left on the disk
-		hint = render.HintFull
+	case !unprinted:
+		hint = render.DestinationRemedy(err)
 	}
 	if a.started && a.logFormat == "json" {
 		for line := range strings.Lines(text) {

@@ -26,6 +26,7 @@ type hintFinder struct {
 	positions *token.FileSet
 	constants map[string]string // by package and name
 	params    map[string]int    // the index of the parameter `hint`, by name of the function
+	returned  map[string]string // by package and name, the text that a function about hints returns, if it has one return
 	found     []hintInCode
 
 	// The file and the function in which hints are being searched.
@@ -35,13 +36,13 @@ type hintFinder struct {
 }
 
 // hintNamed matches the names of functions, variables and constants whose texts are hints.
-var hintNamed = regexp.MustCompile(`(?i)^hint|remed(y|ies)$`)
+var hintNamed = regexp.MustCompile(`(?i)^hint|hint$|remed(y|ies)$`)
 
 // hintsInCode searches the program's source for hints. A hint without a message that is known in the code needs a
 // comment above it that begins with "Cause:".
 func hintsInCode(t *testing.T) []hintInCode {
 	t.Helper()
-	h := &hintFinder{t: t, positions: token.NewFileSet(), constants: map[string]string{}, params: map[string]int{}}
+	h := &hintFinder{t: t, positions: token.NewFileSet(), constants: map[string]string{}, params: map[string]int{}, returned: map[string]string{}}
 	files := map[string]*ast.File{}
 	eachGoFile(t, func(name, text string) {
 		if strings.HasSuffix(name, "_test.go") || name == "cmd/internal/render/text.go" {
@@ -52,6 +53,9 @@ func hintsInCode(t *testing.T) []hintInCode {
 		files[name] = f
 		h.declarations(f)
 	})
+	for _, f := range files {
+		h.returns(f)
+	}
 	for name, f := range files {
 		h.file, h.pkg, h.causes = name, f.Name.Name, map[int]string{}
 		for _, c := range f.Comments {
@@ -90,6 +94,27 @@ func (h *hintFinder) declarations(f *ast.File) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// returns collects the texts that functions about hints return.
+func (h *hintFinder) returns(f *ast.File) {
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok || fn.Body == nil || fn.Recv != nil || !hintNamed.MatchString(fn.Name.Name) {
+			continue
+		}
+		h.pkg, h.local = f.Name.Name, nil
+		var all []string
+		ast.Inspect(fn.Body, func(n ast.Node) bool {
+			if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) == 1 {
+				all = append(all, h.text(r.Results[0]))
+			}
+			return true
+		})
+		if len(all) == 1 {
+			h.returned[h.pkg+"."+fn.Name.Name] = all[0]
 		}
 	}
 }
@@ -147,7 +172,7 @@ func (h *hintFinder) searchFunction(d *ast.FuncDecl) {
 		}
 		h.add(at, message, hint)
 	}
-	returns := d.Type.Results != nil && hintNamed.MatchString(d.Name.Name)
+	returns := d.Type.Results != nil && lastName(d.Type.Results.List[0].Type) == "string" && hintNamed.MatchString(d.Name.Name)
 	ast.Inspect(d.Body, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
@@ -259,13 +284,23 @@ func (h *hintFinder) require(at ast.Node, found hintInCode) {
 	}
 }
 
-// add adds a hint, unless the text comes from elsewhere in the code.
+// add adds a hint, unless it comes from elsewhere in the code.
 func (h *hintFinder) add(at ast.Node, message string, hint ast.Expr) {
 	text := h.text(hint)
+	if call, ok := hint.(*ast.CallExpr); ok && known(message) {
+		name := h.pkg + "." + lastName(call.Fun)
+		if s, ok := call.Fun.(*ast.SelectorExpr); ok {
+			name = lastName(s.X) + "." + lastName(s)
+		}
+		text = cmp.Or(h.returned[name], text)
+	}
 	if _, own, ok := strings.Cut(text, "hint: "); ok {
 		text = own
 	}
 	if !known(text) {
+		if cause := cmp.Or(h.causeOf(hint), h.causeOf(at)); cause == "" && !h.foundElsewhere(hint) {
+			h.t.Errorf(`%s: the text of this hint is not known: write it here, or let a function whose name ends in Hint return it`, h.positions.Position(hint.Pos()))
+		}
 		return
 	}
 	if !known(message) {
@@ -274,6 +309,33 @@ func (h *hintFinder) add(at ast.Node, message string, hint ast.Expr) {
 	found := hintInCode{file: h.file, message: message, cause: cmp.Or(h.causeOf(hint), h.causeOf(at)), text: strings.TrimSpace(text)}
 	h.require(hint, found)
 	h.found = append(h.found, found)
+}
+
+// foundElsewhere reports whether an expression that has no text needs none here. It may be empty, it may not be a text,
+// or it may come from a variable, field or function about hints. These are searched where they get their texts.
+func (h *hintFinder) foundElsewhere(e ast.Expr) (found bool) {
+	switch e := e.(type) {
+	case *ast.BasicLit, *ast.FuncLit, *ast.CompositeLit, *ast.IndexExpr: // a map of texts, such as the tooltips of the dashboard
+		return true
+	case *ast.BinaryExpr:
+		if e.Op != token.ADD {
+			return true
+		}
+	case *ast.Ident:
+		if e.Name == "nil" {
+			return true
+		}
+	}
+	if strings.HasPrefix(h.file, "extract/") { // there, a hint is what penstock guesses about the paging of a list
+		return true
+	}
+	ast.Inspect(e, func(n ast.Node) bool {
+		if name, ok := n.(*ast.Ident); ok && hintNamed.MatchString(name.Name) {
+			found = true
+		}
+		return !found
+	})
+	return found
 }
 
 // causeOf returns the comment about the cause above a line of the code.

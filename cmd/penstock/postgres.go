@@ -120,7 +120,9 @@ func (p postgresOpener) warn(ctx context.Context, opener *open.Opener, d config.
 	}
 	warnings, err := db.Warnings(ctx)
 	if len(warnings) > 0 {
-		warnings = append(warnings, "for `penstock query`, use a configuration with a read-only role in the url: GRANT only USAGE and SELECT")
+		// Cause: a role has rights in the database that no run needs
+		hint := "for `penstock query`, use a configuration with a read-only role in the url: GRANT only USAGE and SELECT"
+		warnings = append(warnings, hint)
 	}
 	return warnings, errors.Join(err, db.Close())
 }

@@ -26,7 +26,7 @@ var hintAreas = []hintArea{
 	{"Dashboard", regexp.MustCompile(`^cmd/penstock/(ui|health|serve)|^cmd/internal/(browse|daemon|serve)/`)},
 	{"AI assistants", regexp.MustCompile(`^cmd/internal/assistant/`)},
 	{"State", regexp.MustCompile(`^cmd/penstock/(state|migrate|worker)|^cmd/internal/open/(state|vault|owner)`)},
-	{"Destinations and tables", regexp.MustCompile(`^cmd/penstock/(bucket|dest|duckdb|iceberg|mysql|parquet|postgres|sqlite|schema|views|query|docs)|^cmd/internal/(open/(dest|reader)|history)|^load/`)},
+	{"Destinations and tables", regexp.MustCompile(`^cmd/penstock/(bucket|dest|duckdb|iceberg|mysql|parquet|postgres|sqlite|schema|views|query|docs)|^cmd/internal/(open/(dest|reader)|check/(destination|columns)|render/destination|history)|^load/`)},
 	{"Imports", regexp.MustCompile(`^cmd/penstock/import|^cmd/internal/imports/`)},
 	{"Runs and checks", regexp.MustCompile(`^cmd/penstock/(check|plan|sync|backfill|runs|diff|rejects|verify)|^cmd/internal/(check|execute)/`)},
 	{"Command line and configuration", regexp.MustCompile(`^cmd/`)},
@@ -42,7 +42,7 @@ func messagesPage(t *testing.T) string {
 		areas[hintAreas[i].title] = append(areas[hintAreas[i].title], h)
 	}
 	b := &strings.Builder{}
-	b.WriteString("# Messages\n\nThese are the messages with a hint, and what to do. A few are missing, because their text is put together while penstock runs. `…` stands for a name, a number, or the cause. Begin with [Troubleshooting](../troubleshooting.md), which explains the most frequent ones.\n\n")
+	b.WriteString("# Messages\n\nThese are all messages with a hint, and what to do. `…` stands for a name, a number, or the cause. Begin with [Troubleshooting](../troubleshooting.md), which explains the most frequent ones.\n\n")
 	for _, a := range hintAreas {
 		fmt.Fprintf(b, "## %s\n\n", a.title)
 		var rows [][]string

@@ -56,7 +56,7 @@ func printViews(ctx context.Context, a *app, d *open.Reader, apply bool) error {
 		return err
 	}
 	if why := d.Kind.NoViews; why != "" {
-		return failure.Usage(why, "penstock's views cannot run in destination %s (%s)", d.Name, d.Config.Scheme)
+		return failure.Usage("choose a destination of another kind with --to", "penstock's views cannot run in destination %s (%s): %s", d.Name, d.Config.Scheme, why)
 	}
 	tables, err := d.LoadedTables(ctx)
 	if err != nil {

@@ -85,5 +85,8 @@ func makeBeside(path string, m fileMode) (*os.File, error) {
 	if err != nil && f != nil {
 		err = errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err // callers name the path, and users do not know the name of the temporary file
+	}
 	return f, err
 }

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -183,11 +184,14 @@ func TestNotADatabase(t *testing.T) {
 	_, err := d.Cursor(t.Context(), stream)
 	require.ErrorContains(t, err, path)
 	require.ErrorContains(t, err, "not a valid DuckDB database file")
+	require.ErrorIs(t, err, load.ErrNotDatabase)
 
 	_, err = Open(t.Context(), Options{})
 	require.ErrorContains(t, err, "no path")
 	d = openTest(t, filepath.Join(t.TempDir(), "no", "such", "folder.duckdb"), Options{})
-	require.ErrorContains(t, put(t.Context(), t, d, "run000000001", "", "a", nil), "folder.duckdb")
+	err = put(t.Context(), t, d, "run000000001", "", "a", nil)
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.Equal(t, 1, strings.Count(err.Error(), "folder.duckdb"), err)
 }
 
 func TestUnchangedPassWritesLittle(t *testing.T) {

@@ -241,6 +241,9 @@ func (d *DB) attachAs(ctx context.Context, m mode) error {
 	}
 	err := d.window.engine.write.Exec(ctx, attachSQL(d.o, m))
 	if err != nil && !locked(err) {
+		if strings.Contains(err.Error(), "not a valid DuckDB database file") {
+			err = fmt.Errorf("%w: %w", load.ErrNotDatabase, err)
+		}
 		err = fmt.Errorf("open %s: %w", d.o.Path, err)
 		if ctx.Err() == nil && unreadableLog(err) {
 			err = d.withoutLog(ctx, m, err)

@@ -2,8 +2,10 @@ package sqlite
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/apache/arrow-go/v18/arrow"
@@ -219,4 +221,24 @@ func TestFile(t *testing.T) {
 	r.put(schemas.Text, "b")
 	require.NoError(t, r.Close())
 	require.NoFileExists(t, r.b.o.Path+"-wal", "the log is merged into the file")
+}
+
+// TestNotADatabase checks the errors for a file with other content, and for a folder that does not exist.
+func TestNotADatabase(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notes.txt")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Repeat("not a database ", 1000)), 0o600))
+	d, err := Open(Options{Path: path})
+	require.NoError(t, err)
+	_, err = d.Cursor(t.Context(), state.Key{Pipeline: "p", Stream: "s"})
+	require.ErrorIs(t, err, load.ErrNotDatabase)
+	_, err = d.b.Write(t.Context())
+	require.ErrorIs(t, err, load.ErrNotDatabase)
+	require.NoError(t, d.Close())
+
+	d, err = Open(Options{Path: filepath.Join(t.TempDir(), "nowhere", "w.sqlite")})
+	require.NoError(t, err)
+	_, err = d.b.Write(t.Context())
+	require.ErrorIs(t, err, fs.ErrNotExist)
+	require.Equal(t, 1, strings.Count(err.Error(), "w.sqlite"), err)
+	require.NoError(t, d.Close())
 }

@@ -191,7 +191,7 @@ func (b *backend) begin(ctx context.Context) error {
 	}
 	if b.conn == nil {
 		if err := b.create(); err != nil {
-			return fmt.Errorf("open %s: %w", b.o.Path, err)
+			return err // it has the path
 		}
 		pool, err := connect(b.o.Path, busyTimeout, false)
 		if err != nil {
@@ -243,11 +243,17 @@ func locked(err error) bool {
 	return ok && (e.Code()&0xff == sqlite3.SQLITE_BUSY || e.Code()&0xff == sqlite3.SQLITE_LOCKED)
 }
 
-// classify marks errors of a full disk so that callers can recognize them.
+// classify marks errors of a full disk, and of a file that is not a database, so that callers can recognize them.
 func classify(err error) error {
+	e, ok := errors.AsType[*sqlite.Error](err)
+	switch {
+	case !ok:
+		return err
 	// SQLite returns SQLITE_IOERR_SHMSIZE if the disk has no room for the -shm file beside the database.
-	if e, ok := errors.AsType[*sqlite.Error](err); ok && (e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE) {
+	case e.Code()&0xff == sqlite3.SQLITE_FULL || e.Code() == sqlite3.SQLITE_IOERR_SHMSIZE:
 		return fmt.Errorf("the disk is full: %w: %w", syscall.ENOSPC, err)
+	case e.Code()&0xff == sqlite3.SQLITE_NOTADB:
+		return fmt.Errorf("%w: %w", load.ErrNotDatabase, err)
 	}
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
 	"github.com/penstock-data/penstock/cmd/internal/open"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
@@ -36,7 +37,7 @@ func Destination(ctx context.Context, o *open.Opener, c *config.Config, d config
 	}
 	defer dest.Close()
 	if _, err := dest.Cursor(ctx, state.Key{Pipeline: "check", Stream: "check"}); err != nil {
-		hint := ""
+		hint := render.DestinationRemedy(err)
 		if errors.Is(err, state.ErrLocked) {
 			// Cause: another program has the file of the destination open
 			hint = "close the program that has it open, or wait; a sync would wait too, then exit with code 75"
@@ -45,11 +46,11 @@ func Destination(ctx context.Context, o *open.Opener, c *config.Config, d config
 	}
 	found := Finding{Part: part, OK: true, Detail: d.Shown}
 	if p.Warn != nil {
-		warnings, err := p.Warn(ctx, o, d)
+		hints, err := p.Warn(ctx, o, d)
 		if err != nil {
 			return []Finding{Failed(ctx, part, err, "")}
 		}
-		found.Hint = strings.Join(warnings, "; ")
+		found.Hint = strings.Join(hints, "; ")
 	}
 	hint, err := checkTables(ctx, c, d, dest)
 	if err != nil {

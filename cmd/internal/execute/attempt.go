@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/penstock-data/penstock/cmd/internal/check"
 	"github.com/penstock-data/penstock/cmd/internal/config"
@@ -16,6 +15,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/forecast"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
+	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 )
@@ -154,7 +154,7 @@ func (x *Executor) load(ctx context.Context, j job, r *open.Run) (pipeline.Repor
 	}
 	if err != nil && len(report.Streams) == 0 {
 		err = fmt.Errorf("sync %s: %w", p.Name, err)
-		if !errors.Is(err, state.ErrLocked) && !errors.Is(err, syscall.ENOSPC) { // these have their own hints
+		if !errors.Is(err, state.ErrLocked) && render.DestinationRemedy(err) == "" { // these have their own hints
 			// Cause: a run could not begin
 			err = failure.Hinted(err, "run `penstock check` for the cause and what to do; the tables were not changed")
 		}

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/extract/wire"
-	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/state"
 	"github.com/penstock-data/penstock/transform"
 )
@@ -50,14 +48,6 @@ func remedy(s pipeline.StreamReport) string {
 		}
 		return ""
 	}
-	if e, ok := errors.AsType[*load.OwnerError](s.Err); ok {
-		if e.Moved() {
-			// Cause: the source has another address than the one that the rows in the table came from
-			return "nothing was written; the existing rows come from the previous address of the source"
-		}
-		// Cause: another pipeline writes to the table
-		return "nothing was written; give this pipeline another schema, folder or file, or let it take over the table: `penstock state adopt --stream " + s.Stream + "`"
-	}
 	if _, ok := errors.AsType[*pipeline.RangeError](s.Err); ok {
 		return HintRange(s.Stream)
 	}
@@ -68,24 +58,15 @@ func remedy(s pipeline.StreamReport) string {
 	if e, ok := errors.AsType[*wire.Error](s.Err); ok {
 		return SourceRemedy(e, s.Stream)
 	}
+	if hint := storeRemedy(s); hint != "" {
+		return hint
+	}
 	switch {
-	case errors.Is(s.Err, state.ErrLocked):
-		// Cause: another program has the file of the destination open
-		return "wait for the program that has the file open, or close it, then run again; nothing was changed"
-	case errors.Is(s.Err, load.ErrForeignChange):
-		// Cause: a column or type of the table was changed outside penstock
-		return "nothing was written; `penstock schema show " + s.Table + "` shows what was changed"
 	case errors.Is(s.Err, state.ErrMoved):
 		// Cause: another process has committed to the same stream during the run
 		return "another process is syncing this pipeline; nothing of this run was stored"
-	case errors.Is(s.Err, syscall.ENOSPC):
-		// Cause: no space is left on the disk
-		return HintFull
 	case s.Status == pipeline.StatusStopped:
 		return ""
-	case s.Status == pipeline.StatusLagging:
-		// Cause: one of several destinations could not be written
-		return "the other destinations have the data; `penstock check` shows what is wrong with this destination; the next run brings the destination up to date"
 	}
 	// Cause: any other error; its message says what went wrong
 	return "fix the cause and run again; the table has not changed since its last commit"
@@ -206,9 +187,6 @@ func nextSteps(r pipeline.Report, config string) []string {
 	return append(steps, verb("runs "+r.Run))
 }
 
-// HintFull is the hint for a full disk.
-const HintFull = "the disk is full: free some space and run again; committed data is safe"
-
 // hintSignIn is the hint for a sign-in that has ended.
 const hintSignIn = "sign in with `penstock login`; committed data is safe"
 
@@ -222,14 +200,10 @@ func HintRange(stream string) string {
 		"without --from every stream is read whole"
 }
 
-// Remedy returns the hint for an error of the source, or for a full disk.
+// Remedy returns the hint for an error of the source, or of the file of a destination.
 func Remedy(err error, stream string) string {
 	if e, ok := errors.AsType[*wire.Error](err); ok {
 		return SourceRemedy(e, stream)
 	}
-	if errors.Is(err, syscall.ENOSPC) {
-		// Cause: no space is left on the disk
-		return HintFull
-	}
-	return ""
+	return DestinationRemedy(err)
 }

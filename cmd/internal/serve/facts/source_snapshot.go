@@ -106,6 +106,7 @@ func (c *sourceSnapshot) read(ctx context.Context, f *Facts) *snapshot {
 func separateHint(snapshots []*snapshot) string {
 	for _, b := range snapshots {
 		if b.part.Open == nil {
+			// Cause: each source has its own folder, file or schema in a destination, so no list has the rows of all sources
 			return fmt.Sprintf("Each source is stored separately in %s: choose a source to see its data there.", b.part.Name)
 		}
 	}
@@ -115,6 +116,7 @@ func separateHint(snapshots []*snapshot) string {
 func omittedHint(snapshots []*snapshot) string {
 	for _, b := range snapshots {
 		if n := len(b.omitted); n > 0 {
+			// Cause: a source has more streams than a list of all sources shows
 			return fmt.Sprintf("Some streams of %[2]d sources in %[1]s are not listed: choose a source to see all of its streams.", b.part.Name, n)
 		}
 	}
