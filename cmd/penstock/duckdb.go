@@ -46,8 +46,8 @@ func duckdbKind() open.Kind {
 	}
 }
 
-// openDuckDB opens duckdb:PATH, with the options ?memory_limit=512MB, threads=2, wait_lock=30s, storage_version=v1.0.0
-// and block_size=16384.
+// openDuckDB opens duckdb:PATH, with the options ?memory_limit=512MB, temp_limit=50GB, threads=2, wait_lock=30s,
+// storage_version=v1.0.0 and block_size=16384.
 func openDuckDB(ctx context.Context, opener *open.Opener, d config.Destination) (load.Destination, error) {
 	if d.Schema != "" {
 		return nil, failure.Usage("", "a DuckDB destination does not support the key `schema`")
@@ -58,6 +58,7 @@ func openDuckDB(ctx context.Context, opener *open.Opener, d config.Destination) 
 		"block_size":      countOption(&o.BlockSize),
 		"memory_limit":    textOption(&o.MemoryLimit),
 		"storage_version": textOption(&o.StorageVersion),
+		"temp_limit":      textOption(&o.TempLimit),
 		"threads":         countOption(&o.Threads),
 		"wait_lock":       waitOption(&o.WaitLock),
 	}); err != nil {

@@ -25,6 +25,7 @@ type Options struct {
 	MemoryLimit string        // limit of the engine, in DuckDB's notation; default "160MB"
 	Threads     int           // number of the engine's threads; 0: all cores but one, which is left for reading the source
 	TempDir     string        // where to create a private folder for data that does not fit in memory; default: the system's folder for temporary files
+	TempLimit   string        // greatest size of that folder, in DuckDB's notation; default "10GB". Without a limit, one query could fill the disk
 	WaitLock    time.Duration // how long to wait for a file that another process has open; 0: 30 s, negative: do not wait
 
 	// ReadOnly opens the file only for reading. Many processes can read a file at the same time. A write returns an error.
@@ -55,6 +56,7 @@ const Columns = 500
 
 const (
 	defaultMemoryLimit    = "160MB"
+	defaultTempLimit      = "10GB"
 	defaultStorageVersion = "v1.4.0"
 	defaultBlockSize      = 256 << 10
 	defaultWaitLock       = 30 * time.Second

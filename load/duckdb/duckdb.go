@@ -47,6 +47,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.MemoryLimit == "" {
 		o.MemoryLimit = defaultMemoryLimit
 	}
+	if o.TempLimit == "" {
+		o.TempLimit = defaultTempLimit
+	}
 	if o.StorageVersion == "" {
 		o.StorageVersion = defaultStorageVersion
 	}

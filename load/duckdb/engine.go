@@ -93,6 +93,7 @@ func settings(o Options, temp string) []string {
 	}
 	q := []string{
 		"SET temp_directory = " + literal(temp),
+		"SET max_temp_directory_size = " + literal(o.TempLimit),
 		"SET memory_limit = " + literal(o.MemoryLimit),
 		"SET allowed_paths = [" + strings.Join(paths, ", ") + "]",
 		"SET autoinstall_known_extensions = false",

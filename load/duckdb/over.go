@@ -104,6 +104,7 @@ func literals(paths []string) string {
 func overSQL(files, deletes map[string][]string, numbered map[string]bool, views map[string]string, temp string) []string {
 	q := []string{
 		"SET temp_directory = " + literal(temp),
+		"SET max_temp_directory_size = " + literal(defaultTempLimit),
 		"SET memory_limit = " + literal(overMemoryLimit),
 		"SET autoinstall_known_extensions = false",
 		"SET autoload_known_extensions = false",
