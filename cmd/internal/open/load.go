@@ -25,7 +25,8 @@ const MaxConfig = 1<<20 + 1
 func (o *Opener) Load() (*config.Config, error) { return o.loadWith(false, o.Listed) }
 
 // LoadDestinations reads the configuration for a penstock command that needs no source. It does not run commands that
-// list sources, so the result lacks these sources.
+// list sources, so the result lacks these sources. The command of a
+// destination runs again only after [outputTime].
 func (o *Opener) LoadDestinations() (*config.Config, error) {
 	return o.loadWith(true, func(l config.Listing) ([]config.Row, error) {
 		if l.Command != nil {
@@ -69,11 +70,15 @@ func (o *Opener) Parse(data []byte, env func(string) (string, bool), onlyPlaces 
 	for _, p := range o.Kinds {
 		schemes = append(schemes, p.Scheme)
 	}
+	run := o.printed
+	if onlyPlaces {
+		run = o.recalled
+	}
 	return config.Parse(data, config.Input{
 		File:             o.File,
 		Env:              env,
 		Read:             ReadSecret,
-		Run:              o.printed,
+		Run:              run,
 		DestinationsOnly: onlyPlaces,
 		Rows:             rows,
 		Catalogue:        cat.Streams(),

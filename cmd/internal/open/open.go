@@ -32,6 +32,7 @@ type Opener struct {
 	stores    stores           // open state stores
 	governors budget.Governors // governors of the accounts of sources
 	heap      heapUse          // the runs that decide the size of the heap
+	outputs   outputs          // of the commands of the configuration
 }
 
 // processContext returns a context that ends when the process is stopped. Reading a configuration needs such a
