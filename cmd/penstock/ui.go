@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"html"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -83,8 +85,8 @@ func runUI(ctx context.Context, a *app, to string, browser bool) (err error) {
 	link := u.Link()
 	fmt.Fprintf(a.out, "%s\n", link)
 	a.log.Info("the link works once; stop with Ctrl-C")
-	if browser {
-		if err := openBrowser(ctx, link); err != nil {
+	if browser { // a browser in a container may not see the file, so the link is printed in any case
+		if err := openPrivately(ctx, dir, link); err != nil {
 			a.log.Warn("cannot open a browser; open the link yourself", "error", err)
 		}
 	}
@@ -92,4 +94,19 @@ func runUI(ctx context.Context, a *app, to string, browser bool) (err error) {
 		return err
 	}
 	return stoppedBy(ctx)
+}
+
+// openPrivately opens a link in a browser. The link is in a file that only this user can read: all users of the machine
+// can read the arguments of the browser's process, and one of them could use the link first. // Invariant 5
+func openPrivately(ctx context.Context, dir, link string) error {
+	page := filepath.Join(dir, "open.html")
+	if err := os.WriteFile(page, redirectTo(link), 0o600); err != nil {
+		return failure.PathCause(err)
+	}
+	return openBrowser(ctx, page)
+}
+
+// redirectTo returns a page that leads to a link.
+func redirectTo(link string) []byte {
+	return fmt.Appendf(nil, "<!doctype html>\n<meta charset=\"utf-8\">\n<meta http-equiv=\"refresh\" content=\"0; url=%s\">\n<title>penstock</title>\n", html.EscapeString(link))
 }

@@ -3,6 +3,7 @@ package board_test
 import (
 	"context"
 	"fmt"
+	"html"
 	"io"
 	"log/slog"
 	"net/http"
@@ -118,7 +119,7 @@ const (
 func TestDataLooks(t *testing.T) {
 	s, link := dataBoard(t, access.Query, leadName)
 	v := tab(t)
-	v.run(t, chromedp.Navigate(link), chromedp.WaitReady(chromedp.CSS("#main")))
+	v.signIn(t, link)
 	s.lookAround(t, v, "data", []string{"/data", "/data/empty", tableOf, tableOf + "?column=name&op=is&value=Ada", editor + "?saved=open+leads", editor + "?sql=" + escape("SELECT 1")},
 		allLooks()...)
 	for _, l := range []looks{allLooks()[0], allLooks()[3]} {
@@ -136,11 +137,35 @@ func TestDataLooks(t *testing.T) {
 	require.Empty(t, complaints)
 }
 
+// signIn opens a link, and waits for the page that it leads to. A script cannot wait, because each page ends it.
+func (v *visitor) signIn(t *testing.T, link string) {
+	t.Helper()
+	v.run(t, chromedp.Navigate(link))
+	require.Eventually(t, func() bool {
+		ctx, stop := context.WithTimeout(v.ctx, 10*time.Second)
+		defer stop()
+		there, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`location.pathname === "/data" && document.readyState === "complete"`))
+		return err == nil && there
+	}, 2*time.Minute, 50*time.Millisecond)
+}
+
+// A file that leads to a link signs in, although the browser takes the file for another site.
+func TestLinkInAFile(t *testing.T) {
+	s, link := dataBoard(t, access.Query, leadName)
+	file := filepath.Join(t.TempDir(), "open.html")
+	require.NoError(t, os.WriteFile(file, []byte(`<meta http-equiv="refresh" content="0; url=`+html.EscapeString(link)+`">`), 0o600))
+	v := tab(t)
+	v.signIn(t, "file://"+file)
+	require.Equal(t, s.URL, eval[string](t, v, `location.origin`))
+	require.True(t, eval[bool](t, v, `!!document.querySelector("a[href*='/data/warehouse']")`))
+}
+
 // Names of columns complete in the editor.
 func TestEditorCompletes(t *testing.T) {
 	s, link := dataBoard(t, access.Query, leadName)
 	v := tab(t)
-	v.run(t, chromedp.Navigate(link), chromedp.Navigate(s.URL+editor))
+	v.signIn(t, link)
+	v.run(t, chromedp.Navigate(s.URL+editor))
 	const content = `document.querySelector("form.sql > div").shadowRoot.querySelector(".cm-content")`
 	v.sees(t, `!!document.querySelector("form.sql > div")?.shadowRoot?.querySelector(".cm-content")`)
 	v.run(t, chromedp.Evaluate[chromedp.Void](content+`.focus()`))
@@ -154,7 +179,7 @@ func TestDataOfStrangers(t *testing.T) {
 	s, link := dataBoard(t, access.Query, func(i int) string { return strings.ToValidUTF8(strings.ReplaceAll(all[i%len(all)], "\x00", ""), "") })
 	v := tab(t)
 	v.run(t, call(page.SetBypassCSP, page.SetBypassCSPParams{Enabled: true}), call(runtime.AddBinding, runtime.AddBindingParams{Name: "ran"}))
-	v.run(t, chromedp.Navigate(link))
+	v.signIn(t, link)
 	bad := escape(`"><img src=x onerror=ran('q')>`)
 	for _, path := range []string{"/data", tableOf, tableOf + "?column=name&op=contains&value=" + bad, tableOf + "?column=" + bad + "&op=is&value=", editor + "?sql=" + bad, "/data/" + bad, "/data/warehouse/tables/" + bad} {
 		v.run(t, chromedp.Navigate(s.URL+path))

@@ -171,7 +171,10 @@ func (b *Board) signInPage(w http.ResponseWriter, r *http.Request) {
 	if who, ok := b.links.use(r.URL.Query().Get("link")); ok {
 		b.sessions.begin(w, r, who)
 		b.audit(r, who, "sign in", "", nil)
-		http.Redirect(w, r, next, http.StatusSeeOther)
+		// A browser does not send the cookie after a redirect, if a page of another origin or a file led to the link. It
+		// sends the cookie if this page leads on.
+		w.Header().Set("Refresh", "0; url="+next)
+		b.render(w, http.StatusOK, "signedin", page{Title: "Signed in", Here: next})
 		return
 	}
 	if _, ok := b.signedIn(r); ok || b.Access.Open() {
