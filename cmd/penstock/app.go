@@ -13,6 +13,7 @@ import (
 
 	"github.com/lmittmann/tint"
 
+	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
@@ -57,7 +58,7 @@ func (a *app) start() error {
 	case a.verbose:
 		level = slog.LevelDebug
 	case a.quiet:
-		level = slog.LevelWarn
+		level = slog.LevelError
 	}
 	a.screen = &render.Screen{W: a.err}
 	switch a.logFormat {
@@ -100,6 +101,9 @@ func (a *app) printError(err error) {
 	case errors.Is(err, state.ErrLocked):
 		// Cause: another process holds a lock, for example a run of the same pipeline
 		hint = "wait for the other process or stop it, then run again; nothing was changed"
+	case errors.Is(err, config.ErrUnset):
+		// Cause: the configuration names an environment variable that is not set
+		hint = "export the variable, or write it into .env beside the configuration: NAME=value, and chmod 600 .env"
 	case !unprinted:
 		hint = render.DestinationRemedy(err)
 	}

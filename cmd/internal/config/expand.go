@@ -51,6 +51,7 @@ func (v value) reference(name string) (string, bool) {
 		v.r.left++
 	case !set:
 		v.fault(v.pos(), "environment variable %s is not set", name)
+		v.r.faults[len(v.r.faults)-1].cause = ErrUnset
 	case text == "":
 		v.fault(v.pos(), "environment variable %s is empty", name)
 	}

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +18,14 @@ type Fault struct {
 	File string
 	Pos
 	Message string
+	cause   error // [ErrUnset] or nil
 }
+
+// ErrUnset reports that the configuration names an environment variable that is not set.
+var ErrUnset = errors.New("environment variable is not set")
+
+// Unwrap returns the cause, for errors.Is.
+func (f Fault) Unwrap() error { return f.cause }
 
 // Error returns "file:line:column: message". It leaves out the parts that are unknown.
 func (f Fault) Error() string {
