@@ -38,7 +38,7 @@ func Forecast(w io.Writer, f forecast.Forecast, deadline time.Duration) {
 		fmt.Fprintf(w, "%s looked at lists that no run has read yet\n", Plural(int(f.Sent), "request"))
 	}
 	if deadline > 0 {
-		fmt.Fprintf(w, "a run of %s would skip %s\n", deadline, cmp.Or(Plural(f.Skipped, "stream"), "none"))
+		fmt.Fprintf(w, "a run of %s would skip %s\n", deadline, Plural(f.Skipped, "stream"))
 	}
 }
 
