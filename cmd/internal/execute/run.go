@@ -73,7 +73,7 @@ func (x *Executor) runOne(ctx context.Context, r Run, j job) (res Result, err er
 		return Result{Report: report, Paused: 1}, nil
 	}
 	e := x.attempt(ctx, j, func() {})
-	begun := e.report.Run != "" || !errors.Is(e.err, state.ErrLocked) && ctx.Err() == nil
+	begun := e.report.Run != "" || !r.refused(e) && !errors.Is(e.err, state.ErrLocked) && ctx.Err() == nil
 	if begun && !r.Options.DryRun {
 		report := e.report
 		report.Pipeline = r.Pipeline.Name
@@ -86,6 +86,9 @@ func (x *Executor) runOne(ctx context.Context, r Run, j job) (res Result, err er
 	}
 	return Result{Report: e.report, ExitCode: e.report.ExitCode()}, e.err
 }
+
+// refused reports whether a backfill could not begin. Mostly its range is wrong, and then the source has not failed.
+func (r Run) refused(e ending) bool { return r.Options.Backfill != nil && e.report.Run == "" }
 
 // runMany makes a run over several sources. The argument `all` is the job of all sources together.
 func (x *Executor) runMany(ctx context.Context, r Run, all job) (res Result, err error) {
@@ -167,7 +170,7 @@ func (c *outcomes) ended(ctx context.Context, source string, e ending) {
 func (c *outcomes) add(source string, e ending) (waiting int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.run.Pipeline.Name
+	p, refused := c.run.Pipeline.Name, c.run.refused(e)
 	o := c.all.Add(source, e.report, e.err)
 	if o.Error != "" && !o.Complete() {
 		c.executor.Open.Log.Debug("source not complete", "pipeline", p, "source", source, "status", o.Status, "error", o.Error)
@@ -180,7 +183,7 @@ func (c *outcomes) add(source string, e ending) (waiting int) {
 		e.report.Source = source
 		c.errs = append(c.errs, c.run.Ended(o, e.report))
 	}
-	if c.run.Options.DryRun {
+	if c.run.Options.DryRun || refused {
 		return 0
 	}
 	c.allowed += e.report.Allowed
