@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/penstock-data/penstock/cmd/internal/fleet"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/state"
@@ -35,6 +36,15 @@ func cancelRun(ctx context.Context, a *app, run string) error {
 	n, err := l.CancelUnits(ctx, state.UnitFilter{Run: run})
 	if err != nil {
 		return err
+	}
+	if n == 0 {
+		units, err := fleet.UnitsOf(ctx, l, state.UnitFilter{Run: run})
+		if err == nil && len(units) == 0 {
+			err = noUnits(run)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return a.say("run %s: %s cancelled\n", run, render.Plural(n, "unit"))
 }

@@ -214,8 +214,8 @@ func imported(lines []importLine) string {
 	for _, l := range lines {
 		n[l.Action]++
 	}
-	text := fmt.Sprintf("%s operations: %d in the catalogue, %d new, %d disabled, %d that write and are never requested, %d skipped",
-		render.Grouped(int64(len(lines)-n[imports.Vanished])), n[imports.Overrides], n[imports.Adds], n[imports.Off], n[imports.Writes], n[imports.Skips])
+	text := fmt.Sprintf("%s: %d in the catalogue, %d new, %d disabled, %d that write and are never requested, %d skipped",
+		render.Plural(len(lines)-n[imports.Vanished], "operation"), n[imports.Overrides], n[imports.Adds], n[imports.Off], n[imports.Writes], n[imports.Skips])
 	if gone := n[imports.Vanished]; gone > 0 {
 		text += fmt.Sprintf("; %d no longer described", gone)
 	}

@@ -67,20 +67,24 @@ func maintain(ctx context.Context, a *app, args []string, source string) error {
 		done, errs := x.Maintain(ctx, c, p)
 		all, failed = append(all, done...), append(failed, errs...)
 	}
-	if err := printMaintained(a, all); err != nil {
+	if err := printMaintained(a, all, len(failed) == 0); err != nil {
 		return err
+	}
+	joined, hint := errors.Join(failed...), ""
+	if f, ok := errors.AsType[*failure.Error](joined); ok {
+		hint = f.Hint
 	}
 	for _, err := range failed {
 		if !errors.Is(err, state.ErrLocked) { // the exit code of an error says more than that of a lock
-			return &failure.Error{Err: errors.Join(failed...), Code: failure.ExitFailed}
+			return &failure.Error{Err: joined, Hint: hint, Code: failure.ExitFailed}
 		}
 	}
-	return errors.Join(failed...)
+	return joined
 }
 
 // printMaintained prints what was removed. Of a pipeline with several sources, people see only the sources whose rows
-// were removed. Errors are printed elsewhere.
-func printMaintained(a *app, all []execute.Maintained) error {
+// were removed. Errors are printed elsewhere. The argument `complete` says that there are none.
+func printMaintained(a *app, all []execute.Maintained, complete bool) error {
 	if a.json {
 		return render.NewEncoder(a.out).Encode(all)
 	}
@@ -100,7 +104,7 @@ func printMaintained(a *app, all []execute.Maintained) error {
 	switch {
 	case shown:
 		g.Render(a.out)
-	case !slices.ContainsFunc(all, func(m execute.Maintained) bool { return m.Error != "" }):
+	case complete:
 		return a.say("no old rows\n")
 	}
 	return nil

@@ -2,11 +2,13 @@ package main
 
 import (
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/assistant"
 	"github.com/penstock-data/penstock/cmd/internal/browse"
+	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 )
 
@@ -26,8 +28,14 @@ them, and is stopped after 30 seconds.
 		Example: `  claude mcp add penstock -- penstock mcp -c /data/pipelines.yaml`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, err := a.open.LoadDestinations(); err != nil {
+			c, err := a.open.LoadDestinations()
+			if err != nil {
 				return err
+			}
+			if name, _, _ := strings.Cut(to.To, "@"); name != "" {
+				if _, err := open.Pick(c.File, "destination", "--to", c.Destinations, func(d config.Destination) string { return d.Name }, name); err != nil {
+					return err
+				}
 			}
 			a.open.ReadOnly, a.open.Pool = true, open.NewDestinationPool()
 			if isTerminal(os.Stdin) {

@@ -59,7 +59,7 @@ func listSources(ctx context.Context, a *app, c *config.Config, only []string) e
 	if err != nil {
 		return err
 	}
-	all := config.Pipeline{Name: "sources", MultiSource: true}
+	all := config.Pipeline{MultiSource: true}
 	for _, s := range c.Sources {
 		all.From = append(all.From, config.Ref{Text: s.Name})
 	}

@@ -89,6 +89,9 @@ func listWebhooks(ctx context.Context, a *app, k eventFilter) error {
 	if err != nil {
 		return err
 	}
+	if _, err := k.sources(c); err != nil && k.source != "" {
+		return err
+	}
 	b, err := a.open.State(c).ReadInbox(ctx)
 	if errors.Is(err, fs.ErrNotExist) {
 		return printEvents(a, nil)

@@ -233,6 +233,9 @@ func TestNotADatabase(t *testing.T) {
 	require.ErrorIs(t, err, load.ErrNotDatabase)
 	_, err = d.b.Write(t.Context())
 	require.ErrorIs(t, err, load.ErrNotDatabase)
+	err = d.Query(t.Context(), "SELECT 1 FROM t", func(arrow.RecordBatch) error { return nil })
+	require.ErrorIs(t, err, load.ErrNotDatabase)
+	require.ErrorContains(t, err, path)
 	require.NoError(t, d.Close())
 
 	d, err = Open(Options{Path: filepath.Join(t.TempDir(), "nowhere", "w.sqlite")})

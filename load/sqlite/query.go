@@ -28,7 +28,11 @@ var noise = regexp.MustCompile(`(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|` + "`[^`]*`" 
 
 // Query implements [load.Querier]. The connection can only read the file, and cannot open another file.
 func (d *DB) Query(ctx context.Context, query string, visit func(arrow.RecordBatch) error) error {
-	if err := d.b.query(ctx, query, visit); err != nil {
+	err := classify(d.b.query(ctx, query, visit))
+	switch {
+	case errors.Is(err, load.ErrNotDatabase):
+		return fmt.Errorf("query: open %s: %w", d.b.o.Path, err)
+	case err != nil:
 		return fmt.Errorf("query: %w", err)
 	}
 	return nil
@@ -69,5 +73,5 @@ func (b *backend) query(ctx context.Context, query string, visit func(arrow.Reco
 			return load.ErrTooLarge
 		}
 	}
-	return classify(err)
+	return err
 }

@@ -100,7 +100,11 @@ func (c *Config) Pick(p Pipeline, selection []string) ([]Ref, error) {
 	for i, text := range selection {
 		refs[i] = Ref{Text: text}
 		if !strings.HasPrefix(text, "!") && len(chosenSources(names, refs[i:i+1])) == 0 {
-			return nil, Faults{{File: c.File, Message: fmt.Sprintf("pipeline %s reads no source %q%s", p.Name, text, DidYouMean(text, names))}}
+			message := fmt.Sprintf("no source %q%s", text, DidYouMean(text, names))
+			if p.Name != "" {
+				message = "pipeline " + p.Name + " reads " + message
+			}
+			return nil, Faults{{File: c.File, Message: message}}
 		}
 	}
 	return chosenSources(names, refs), nil
