@@ -10,11 +10,13 @@ import (
 	"github.com/penstock-data/penstock/load/sqlmerge"
 )
 
-// backend implements [sqlmerge.Backend].
+// backend implements [sqlmerge.Backend] and [sqlmerge.Digester].
 type backend struct {
 	dialect
 	d *DB
 }
+
+var _ sqlmerge.Digester = backend{}
 
 // Exists implements [sqlmerge.Backend].
 func (b backend) Exists() bool { return b.d.exists() }
@@ -32,6 +34,10 @@ func (backend) Text(expr string) string { return "CAST(" + expr + " AS VARCHAR)"
 func (backend) Digest(text string) string {
 	return "sha256(coalesce(string_agg(" + text + ", ',' ORDER BY " + text + "), ''))"
 }
+
+// DigestsAtOnce implements [sqlmerge.Digester]. The engine keeps the sorted texts of all tables until the statement ends:
+// about 4 MB for each table with [load.MostDigested] rows.
+func (backend) DigestsAtOnce() int { return 8 }
 
 // Read implements [sqlmerge.Backend]. The function sees one snapshot. If the engine's reading session is in use, Read
 // opens another session.
@@ -55,12 +61,14 @@ func (b backend) Read(ctx context.Context, f func(sqlmerge.Reader) error) (err e
 	return errors.Join(s.snapshot(ctx, f), s.conn.Close())
 }
 
-// snapshot calls f in a read-only transaction.
-func (s *session) snapshot(ctx context.Context, f func(sqlmerge.Reader) error) error {
+// snapshot calls f in a read-only transaction. If ctx ends while the transaction begins, the engine reports an error, but
+// the transaction may have begun.
+func (s *session) snapshot(ctx context.Context, f func(sqlmerge.Reader) error) (err error) {
+	defer func() { err = errors.Join(err, s.rollback()) }() // even if f panics: other readers use the session
 	if err := s.Exec(ctx, "BEGIN TRANSACTION READ ONLY"); err != nil {
 		return err
 	}
-	return errors.Join(f(s), s.rollback())
+	return f(s)
 }
 
 // Write implements [sqlmerge.Backend]. It waits until the process's other transactions on the file have ended, then
@@ -78,6 +86,7 @@ func (b backend) Write(ctx context.Context) (sqlmerge.Session, error) {
 	}
 	t := &transaction{session: e.write, d: b.d, release: release}
 	if err := t.Exec(ctx, "BEGIN TRANSACTION"); err != nil {
+		err = errors.Join(err, t.Rollback())
 		t.End()
 		return nil, err
 	}

@@ -53,7 +53,8 @@ func TestConformance(t *testing.T) {
 		Comment: func(t testing.TB, d load.Destination, table, column string) string {
 			return commentOf(t, d.(*DB), table, column)
 		},
-		Views: true,
+		Views:   true,
+		Surveys: true,
 	})
 }
 

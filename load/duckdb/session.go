@@ -59,7 +59,18 @@ func (s *session) Query(ctx context.Context, query string, row func([]driver.Val
 			return s.classify(err)
 		}
 		for i, v := range values {
-			if n, ok := v.(int32); ok { // the type of a number in a statement
+			switch n := v.(type) {
+			case int8:
+				values[i] = int64(n)
+			case int16:
+				values[i] = int64(n)
+			case int32:
+				values[i] = int64(n)
+			case uint8:
+				values[i] = int64(n)
+			case uint16:
+				values[i] = int64(n)
+			case uint32:
 				values[i] = int64(n)
 			}
 		}

@@ -39,6 +39,9 @@ type Driver struct {
 	// Views is set if the destination creates views of the current rows.
 	Views bool
 
+	// Surveys is set if the destination is a [load.Surveyor] and supports surveys.
+	Surveys bool
+
 	// Escape returns the stored form of a text with a zero byte, for a destination that cannot store zero bytes. The
 	// value is then also recorded as a reject. Escape may be nil.
 	Escape func(text string) string
@@ -96,6 +99,7 @@ func memoryDriver() Driver {
 	opened := map[testing.TB]*Memory{}
 	return Driver{
 		Thorough: true,
+		Surveys:  true,
 		Open: func(t testing.TB, step func(string) error) load.Destination {
 			m, ok := opened[t]
 			if ok {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/penstock-data/penstock/load"
@@ -83,6 +84,9 @@ func (b *backend) Text(expr string) string { return expr + "::text" }
 func (b *backend) Digest(text string) string {
 	return "encode(sha256(convert_to(coalesce(string_agg(" + text + ", ',' ORDER BY " + text + " COLLATE \"C\"), ''), 'UTF8')), 'hex')"
 }
+
+// DigestsAtOnce implements [sqlmerge.Digester]. One statement saves round trips.
+func (b *backend) DigestsAtOnce() int { return math.MaxInt }
 
 // Discard implements [sqlmerge.Pooled].
 func (b *backend) Discard(table string) { b.passes.discard(table) }

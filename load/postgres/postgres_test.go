@@ -73,6 +73,7 @@ func driver(server *pgtest.Server, url string, o Options) loadtest.Driver {
 			return server.Text("SELECT coalesce(col_description(attrelid, attnum), '') FROM pg_attribute WHERE attrelid = " + of + " AND attname = " + literal(column))
 		},
 		Views:    true,
+		Surveys:  true,
 		Reserved: []string{"ctid", "xmin", "xmax", "cmin", "cmax", "tableoid"},
 		Escape:   func(text string) string { return strings.ReplaceAll(text, "\x00", `\u0000`) },
 	}

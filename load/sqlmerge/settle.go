@@ -67,6 +67,9 @@ const mostAlike = 3
 // the common transaction. It makes one attempt for each settlement.
 func (d *Store) settleEach(ctx context.Context, due []settling, errs []error, err error) {
 	alike := 0
+	if errors.Is(err, state.ErrLocked) { // each attempt would wait for the other process again
+		alike = mostAlike
+	}
 	for i := range due {
 		if len(due) > 1 && ctx.Err() == nil && alike < mostAlike {
 			err = d.settleOnce(ctx, due[i:i+1], errs)

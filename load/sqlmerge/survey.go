@@ -28,6 +28,9 @@ type Digester interface {
 	// Digest returns an aggregate of texts. It sorts the texts by their bytes, joins them by commas, and computes the
 	// SHA-256 in lower-case hexadecimal digits.
 	Digest(text string) string
+
+	// DigestsAtOnce returns for how many tables one statement may compute digests.
+	DigestsAtOnce() int
 }
 
 // surveyed has the results of a survey for one stream, and the stream's position at that time.
@@ -148,7 +151,7 @@ func positionsOf(ctx context.Context, c *catalog, k state.Key) (map[string]posit
 }
 
 // digests finds out for each stream whether its root table is empty, and the digest of its rows. It adds both to the
-// results in the map `found`. It uses one statement for all streams.
+// results in the map `found`.
 func (d *Store) digests(ctx context.Context, r Reader, c *catalog, streams []load.Surveyed, found map[state.Key]surveyed) error {
 	var parts []string
 	for i, s := range streams {
@@ -159,23 +162,25 @@ func (d *Store) digests(ctx context.Context, r Reader, c *catalog, streams []loa
 			parts = append(parts, d.digestSQL(i, c, s.Key.Source, c.made[s.Table]))
 		}
 	}
-	if parts == nil {
-		return nil
-	}
-	return r.Query(ctx, strings.Join(parts, " UNION ALL "), func(v []driver.Value) error {
-		i, _ := v[0].(int64)
-		s := streams[i]
-		st := found[s.Key]
-		some, _ := v[1].(int64)
-		st.State.Empty = some == 0
-		if n, ok := v[2].(int64); ok && n <= load.MostDigested {
-			forgotten, _ := v[4].(int64)
-			st.Rows, st.Forgotten = n, forgotten > 0
-			st.Digest, _ = v[3].(string)
+	for some := range slices.Chunk(parts, d.b.(Digester).DigestsAtOnce()) {
+		err := r.Query(ctx, strings.Join(some, " UNION ALL "), func(v []driver.Value) error {
+			i, _ := v[0].(int64)
+			st := found[streams[i].Key]
+			rows, _ := v[1].(int64)
+			st.State.Empty = rows == 0
+			if n, ok := v[2].(int64); ok && n <= load.MostDigested {
+				forgotten, _ := v[4].(int64)
+				st.Rows, st.Forgotten = n, forgotten > 0
+				st.Digest, _ = v[3].(string)
+			}
+			found[streams[i].Key] = st
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		found[s.Key] = st
-		return nil
-	})
+	}
+	return nil
 }
 
 // digestSQL returns a query for one table. The query has five columns: the value of the parameter i, whether the table

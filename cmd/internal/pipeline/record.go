@@ -55,6 +55,9 @@ func (r *run) open(ctx context.Context) error {
 	}
 	var rows []*runRow
 	for _, d := range r.Destinations {
+		if r.health.leftOut(d.Name) != nil {
+			continue
+		}
 		stored, err := d.Cursor(ctx, r.Key(runStream))
 		if err != nil {
 			r.health.leaveOut(d.Name, fmt.Errorf("destination %s: %w", d.Name, err))

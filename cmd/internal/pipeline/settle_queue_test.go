@@ -78,6 +78,41 @@ func TestSettlementWaitsWithPatience(t *testing.T) {
 	})
 }
 
+// locked is a destination that another process has locked. It counts how often a caller has waited for that process.
+type locked struct {
+	*loadtest.Memory
+	waits *int
+}
+
+func (l locked) wait() error {
+	*l.waits++
+	return fmt.Errorf("file of the lake: %w", state.ErrLocked)
+}
+
+// Survey implements [load.Surveyor].
+func (l locked) Survey(context.Context, []load.Surveyed, []load.SurveyedOwn) error { return l.wait() }
+
+// Cursor implements [load.Destination].
+func (l locked) Cursor(context.Context, state.Key) (state.Cursor, error) { return "", l.wait() }
+
+// A run waits only once for a destination that another process has locked. Other destinations are loaded. Invariant 15
+func TestSurveyOfALockedDestination(t *testing.T) {
+	l := &sourcetest.List{Records: sourcetest.Records(0, 5), Size: 10, Total: true}
+	r := newRig(t, map[string]*sourcetest.List{"crm_leads": l}, sourcetest.Stream("crm_leads"))
+	waits := 0
+	lake := Destination{Name: "lake", Destination: locked{loadtest.NewMemory(nil), &waits}}
+	r.config.Destinations = []Destination{lake, {Name: "warehouse", Destination: r.memory}}
+	rep, err := r.run(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, StatusPartial, rep.Status)
+	require.Equal(t, 1, waits)
+	require.Len(t, r.alive("crm_leads"), 5)
+	r.config.Destinations = r.config.Destinations[:1]
+	_, err = r.run(t.Context())
+	require.ErrorIs(t, err, state.ErrLocked)
+	require.Equal(t, 2, waits)
+}
+
 // moveCursor changes the stored position of a stream, as another process would.
 func (r *rig) moveCursor(ctx context.Context, stream string, change func(*cursor.Position)) {
 	key := state.Key{Pipeline: "nightly", Stream: stream}

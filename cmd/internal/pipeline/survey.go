@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -58,7 +59,7 @@ func (s *surveyedDestination) leave(k state.Key) {
 }
 
 // survey() surveys the streams of the run, in each destination that can do so. If a survey fails, each stream is read
-// in the usual way. The survey comes before the first commit of the run, because that commit uses the cursor that the
+// in the usual way. A destination that another process has locked is left out of the run. The survey comes before the first commit of the run, because that commit uses the cursor that the
 // survey reads.
 func (r *run) survey(ctx context.Context) {
 	if r.Options.DryRun || r.Options.Backfill != nil {
@@ -77,8 +78,11 @@ func (r *run) survey(ctx context.Context) {
 			s.of[of.Table.Name] = r.Key(of.Name)
 			streams = append(streams, load.Surveyed{Key: r.Key(of.Name), Table: of.Table.Name, Columns: parents.Columns(of)})
 		}
-		if by.Survey(ctx, streams, s.ownTables(i == 0 && r.Forecast != nil)) == nil {
+		switch err := by.Survey(ctx, streams, s.ownTables(i == 0 && r.Forecast != nil)); {
+		case err == nil:
 			r.Destinations[i].Destination = s
+		case errors.Is(err, state.ErrLocked): // the survey has waited for the other process long enough
+			r.health.leaveOut(d.Name, fmt.Errorf("destination %s: %w", d.Name, err))
 		}
 	}
 }
