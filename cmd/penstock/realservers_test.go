@@ -55,11 +55,12 @@ func TestRealServers(t *testing.T) {
 	}
 	dir, err := filepath.Abs(dir)
 	require.NoError(t, err)
+	tested := 0
 	for _, server := range []struct {
 		name, program string
 		start         func(*testing.T, string) (*realServer, []realStream)
 	}{
-		{"pocketbase", "venv/bin/pocketbase", startPocketBase},
+		{"pocketbase", "bin/pocketbase", startPocketBase},
 		{"json-server", "npm/node_modules/json-server/lib/cli/bin.js", startJSONServer},
 		{"datasette", "venv/bin/datasette", startDatasette},
 	} {
@@ -72,8 +73,10 @@ func TestRealServers(t *testing.T) {
 			for _, stream := range streams {
 				t.Run(stream.name, func(t *testing.T) { s.read(t, stream) })
 			}
+			tested++
 		})
 	}
+	require.Positive(t, tested, "no server could be fetched")
 }
 
 // read syncs one stream twice, each time in a new process of penstock. It compares the rows with the list's records.
