@@ -2,6 +2,7 @@ package render
 
 import (
 	"errors"
+	"strings"
 	"syscall"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
@@ -12,9 +13,15 @@ import (
 // HintFull is the hint for a full disk.
 const HintFull = "the disk is full: free some space and run again; committed data is safe"
 
+// tempLimit is the setting of DuckDB that its error names if a statement needs more temporary files than allowed.
+const tempLimit = "'max_temp_directory_size'"
+
 // DestinationRemedy returns the hint for an error of a destination's file; "" if there is none.
 func DestinationRemedy(err error) string {
 	switch {
+	case err != nil && strings.Contains(err.Error(), tempLimit):
+		// Cause: a statement of DuckDB needs more disk for temporary files than `temp_limit`
+		return "set a larger limit in the url of the DuckDB destination, such as `?temp_limit=50GB`, or write a query that sorts or groups less data"
 	case errors.Is(err, syscall.ENOSPC):
 		// Cause: no space is left on the disk
 		return HintFull
