@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,20 +26,27 @@ import (
 	"github.com/penstock-data/penstock/schemas"
 )
 
-// sweepRig is a fleet with two pipelines. The pipeline "all" runs once, and reads every stream of all workspaces into
+// sweepRig is a fleet with two pipelines. The pipeline "all" runs once, and reads streams of all workspaces into
 // shared tables. The pipeline "beat" is due every five seconds.
 type sweepRig struct {
 	*fleetRig
-	to postgresTarget
+	to      postgresTarget
+	streams []string // the streams of the pipeline "all"; empty: every stream
+	life    string   // the lifetime of leases
 }
 
 // fewRecords is the number of records per table of a workspace.
 const fewRecords = 4
 
-func newSweep(t *testing.T, workspaces int) *sweepRig {
+// newSweep returns a fleet whose pipeline "all" is due after the given time. Without streams, it reads every stream.
+func newSweep(t *testing.T, workspaces int, wait time.Duration, streams ...string) *sweepRig {
 	t.Helper()
 	server := pgtest.Start(t, "max_connections=400")
-	r := &sweepRig{fleetRig: &fleetRig{worlds: newWorldsOf(t, workspaces, sandbox.Options{NoLimits: true, MaxRows: fewRecords}), t: t}}
+	r := &sweepRig{fleetRig: &fleetRig{worlds: newWorldsOf(t, workspaces, sandbox.Options{NoLimits: true, MaxRows: fewRecords}), t: t}, streams: streams}
+	selected := "'*'"
+	if len(streams) > 0 {
+		selected = "[" + strings.Join(streams, ", ") + "]"
+	}
 	r.to = postgresTarget{server: server, name: "postgres"}
 	var err error
 	r.db, err = pgx.Connect(t.Context(), server.URL()+"&search_path=fleet,lake")
@@ -49,16 +57,16 @@ func newSweep(t *testing.T, workspaces int) *sweepRig {
 	for _, name := range r.made {
 		fmt.Fprintf(&b, "  %s: {v2: {base_url: %s/%[1]s, auth: {api_key: sk_sandbox_readonly}, rate: 100000/s}, app: {base_url: %[2]s/%[1]s, auth: {token: pat_sandbox_readonly}, rate: 100000/s}}\n", name, r.url)
 	}
-	soon := time.Now().UTC().Add(45 * time.Second)
+	soon := time.Now().UTC().Add(wait)
 	fmt.Fprintf(&b, `destinations:
   lake: {url: %[1]q, schema: lake}
   often: {url: %[1]q, schema: often}
 pipelines:
-  all: {from: '*', to: lake, streams: '*', schedule: {cron: "%[2]d %[3]d %[4]d * * *", zone: UTC, catch_up: once}}
+  all: {from: '*', to: lake, streams: %[6]s, schedule: {cron: "%[2]d %[3]d %[4]d * * *", zone: UTC, catch_up: once}}
   beat: {from: [ws000, ws001, ws002], to: often, streams: [crm.lead_stages], schedule: {cron: "@every 5s"}}
 state: %[5]q
 serve: {listen: 127.0.0.1:0}
-`, server.URL(), soon.Second(), soon.Minute(), soon.Hour(), server.URL()+"&search_path=fleet")
+`, server.URL(), soon.Second(), soon.Minute(), soon.Hour(), server.URL()+"&search_path=fleet", selected)
 	require.NoError(t, os.WriteFile(r.config(), []byte(b.String()), 0o600))
 	code, out, errs := r.penstock(t, "migrate")
 	require.Zero(t, code, out+errs)
@@ -67,35 +75,90 @@ serve: {listen: 127.0.0.1:0}
 
 // Two processes of serve and four workers, on one state database, read every stream of many workspaces. Again and
 // again, one of the processes is killed at random. PENSTOCK_TEST_TRIALS is the number of kills. There are as many
-// workspaces as kills, but at least 6 and at most 200.
+// workspaces as kills, but at least 6 and at most 200. Without PENSTOCK_TEST_TRIALS, the fleet is small, and two workers
+// are killed while they read a few streams.
 func TestFleetKilled(t *testing.T) {
 	kills, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_TRIALS"))
 	if err != nil {
-		t.Skip("runs only if PENSTOCK_TEST_TRIALS sets the number of kills")
+		t.Parallel()
+		r := newSweep(t, 3, 8*time.Second, "v2.contacts", "crm.pipelines", "crm.lead_board", "crm.lead_detail", "sales.invoices")
+		r.life = "8s"
+		r.slowly(300 * time.Millisecond) // so that a worker is killed in the middle of a run
+		all := r.fleet([]string{"serve", "--slots", "0"}, []string{"serve", "--slots", "0"}, []string{"worker", "--slots", "2"}, []string{"worker", "--slots", "2"})
+		for range 2 {
+			r.killBusy(all)
+		}
+		r.finish(all)
+		require.NotEqual(t, "0", r.text("SELECT count(*) FROM units WHERE pipeline = 'all' AND attempt > 1"), "no worker took over the units of a killed worker")
+		return
 	}
 	workspaces := max(6, min(200, kills))
 	if n, err := strconv.Atoi(os.Getenv("PENSTOCK_TEST_WORKSPACES")); err == nil {
 		workspaces = n
 	}
-	t.Setenv(lifeEnv, "0s") // the program's own lifetimes
+	r := newSweep(t, workspaces, 45*time.Second)
+	r.life = "0s" // the program's own lifetimes
 	if kills > 0 {
-		t.Setenv(lifeEnv, "8s") // other processes soon take over the work of a killed process
+		r.life = "8s" // other processes soon take over the work of a killed process
 	}
-	r := newSweep(t, workspaces)
 	kinds := [][]string{{"serve", "--slots", "0"}, {"serve", "--slots", "1"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}, {"worker", "--slots", "3"}}
-	var all []*fleetProcess
-	for _, k := range kinds {
-		all = append(all, r.start(k...))
-	}
+	all := r.fleet(kinds...)
 	for n := range kills {
 		time.Sleep(time.Second + rand.N(4*time.Second))
 		i := rand.N(len(kinds))
 		all[i].kill()
-		all[i] = r.start(kinds[i]...)
+		all[i] = r.begin(kinds[i]...)
 		if n%10 == 0 {
 			t.Log(n, r.text("SELECT string_agg(state || ' ' || n, ', ' ORDER BY state) FROM (SELECT state, count(*) n FROM units WHERE pipeline = 'all' GROUP BY state) x"))
 		}
 	}
+	r.finish(all)
+	t.Log(kills, "kills;", r.text("SELECT string_agg(pipeline || ' ' || state || ' ' || n, ', ') FROM (SELECT pipeline, state, count(*) n FROM slots GROUP BY 1, 2) x"),
+		"; units by attempts:", r.text("SELECT string_agg(attempt || ': ' || n, ', ' ORDER BY attempt) FROM (SELECT attempt, count(*) n FROM units WHERE pipeline = 'all' GROUP BY 1) x"))
+	r.work(all)
+}
+
+// begin starts a process with the lifetime of leases of this rig.
+func (r *sweepRig) begin(args ...string) *fleetProcess {
+	r.t.Helper()
+	return r.startAs(r.config(), func(c *exec.Cmd) error {
+		c.Env = append(os.Environ(), lifeEnv+"="+r.life)
+		return c.Start()
+	}, args...)
+}
+
+// fleet starts a process for each list of arguments.
+func (r *sweepRig) fleet(kinds ...[]string) (all []*fleetProcess) {
+	r.t.Helper()
+	for _, k := range kinds {
+		all = append(all, r.begin(k...))
+	}
+	return all
+}
+
+// killBusy kills a worker that has units of the pipeline "all", and starts another.
+func (r *sweepRig) killBusy(all []*fleetProcess) {
+	r.t.Helper()
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		for i, p := range all {
+			held := fmt.Sprintf("SELECT count(*) FROM units WHERE pipeline = 'all' AND state = 'running' AND worker LIKE '%%/%d/%%'", p.Process.Pid)
+			if p.Args[3] != "worker" || r.text(held) == "0" {
+				continue
+			}
+			p.kill()
+			all[i] = r.begin(p.Args[3:]...)
+			if r.text(held) != "0" { // else the worker had settled its units before it was killed
+				return
+			}
+		}
+	}
+	r.t.Fatal("no worker was killed while it had units: ", r.text("SELECT string_agg(concat_ws(' ', state, worker), ', ') FROM units WHERE pipeline = 'all'"))
+}
+
+// finish waits until the pipeline "all" has run, stops all processes, and checks the state and the tables.
+func (r *sweepRig) finish(all []*fleetProcess) {
+	t := r.t
+	t.Helper()
 	r.await("SELECT count(*) FROM slots WHERE pipeline = 'all' AND state = 'ran'", "1")
 	for _, p := range all { // a process handles SIGTERM only after it has printed one of these lines
 		require.Eventually(t, func() bool {
@@ -109,9 +172,6 @@ func TestFleetKilled(t *testing.T) {
 	for _, p := range all[2:] {
 		p.end(t)
 	}
-	t.Log(kills, "kills;", r.text("SELECT string_agg(pipeline || ' ' || state || ' ' || n, ', ') FROM (SELECT pipeline, state, count(*) n FROM slots GROUP BY 1, 2) x"),
-		"; units by attempts:", r.text("SELECT string_agg(attempt || ': ' || n, ', ' ORDER BY attempt) FROM (SELECT attempt, count(*) n FROM units WHERE pipeline = 'all' GROUP BY 1) x"))
-	r.work(all)
 	r.ledger()
 	r.tables()
 }
@@ -200,7 +260,7 @@ func (r *sweepRig) ledger() {
 func (r *sweepRig) tables() {
 	t := r.t
 	t.Helper()
-	for table, stream := range r.equal() {
+	for table, stream := range r.equal(r.streams...) {
 		require.Empty(t, r.text(fmt.Sprintf(`SELECT string_agg(s || ' ' || w || ' ' || n, ', ') FROM
 			(SELECT _penstock_source AS s, sum(written) AS w, (SELECT count(*) FROM lake.%s x WHERE x._penstock_source = c._penstock_source) AS n
 				FROM lake._penstock_certificates c WHERE stream = '%s' GROUP BY 1) y WHERE w <> n`, quote(table), stream)), "%s: the certificates' number of written rows differs from the number of rows", stream)
