@@ -3,12 +3,15 @@
 package main
 
 import (
+	"html"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
+	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -146,4 +149,35 @@ func TestUIPostgres(t *testing.T) {
 	var n int
 	require.NoError(t, target.connect(t).QueryRow(t.Context(), "SELECT count(*) FROM crm_leads").Scan(&n))
 	require.Positive(t, n)
+}
+
+// A program that opens links is started with a file that only this user can read. The link is in the file, and not in
+// the arguments of the program. // Invariant 5
+func TestUIOpensPrivately(t *testing.T) {
+	if runtime.GOOS == "darwin" {
+		t.Skip("the program is xdg-open only on systems other than macOS")
+	}
+	dir, programs := t.TempDir(), t.TempDir()
+	args := filepath.Join(programs, "args")
+	script := "#!/bin/sh\nprintf '%s\\n' \"$@\" > '" + args + ".new' && mv '" + args + ".new' '" + args + "'\n"
+	require.NoError(t, os.WriteFile(filepath.Join(programs, "xdg-open"), []byte(script), 0o700))
+	t.Setenv("PATH", programs+string(os.PathListSeparator)+os.Getenv("PATH"))
+	const link = "http://127.0.0.1:1234/open?key=secret&x=1"
+	require.NoError(t, openPrivately(t.Context(), dir, link))
+	var given []byte
+	require.Eventually(t, func() bool {
+		var err error
+		given, err = os.ReadFile(args)
+		return err == nil
+	}, time.Minute, 10*time.Millisecond)
+	page := filepath.Join(dir, "open.html")
+	require.Equal(t, page+"\n", string(given))
+	info, err := os.Stat(page)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	text, err := os.ReadFile(page)
+	require.NoError(t, err)
+	to := regexp.MustCompile(`<meta http-equiv="refresh" content="0; url=([^"]+)">`).FindStringSubmatch(string(text))
+	require.NotNil(t, to, "%s", text)
+	require.Equal(t, link, html.UnescapeString(to[1]))
 }
