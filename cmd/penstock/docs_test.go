@@ -78,33 +78,6 @@ func TestReadmeIsShort(t *testing.T) {
 	require.LessOrEqual(t, len(pages(t)["README.md"]), 9000)
 }
 
-// TestGuaranteesNameTests checks that each test that the README's guarantees name exists. The named tests must not
-// skip themselves with -short, because CI runs the short form.
-func TestGuaranteesNameTests(t *testing.T) {
-	t.Parallel()
-	tests := map[string]string{}
-	eachGoFile(t, func(path, text string) {
-		for _, m := range regexp.MustCompile(`(?ms)^func (Test\w+)\(.*?^}`).FindAllStringSubmatch(text, -1) {
-			tests[m[1]] = m[0]
-		}
-	})
-	skips := regexp.MustCompile(`(?m)testing\.Short\(\)[^\n]*\n\t+t\.Skip|^\tt\.Skip`) // skips in the short form, or always
-	_, guarantees, _ := strings.Cut(pages(t)["README.md"], "## Guarantees")
-	rows := 0
-	for line := range strings.Lines(guarantees) {
-		named := regexp.MustCompile("`(Test\\w+)`").FindAllStringSubmatch(line, -1)
-		if len(named) > 0 {
-			rows++
-		}
-		for _, m := range named {
-			require.Contains(t, tests, m[1])
-			require.False(t, skips.MatchString(tests[m[1]]), "%s skips itself with -short", m[1])
-		}
-	}
-	require.Positive(t, rows)
-	require.LessOrEqual(t, rows, 12)
-}
-
 // TestInvariants compares the invariants of docs/ARCHITECTURE.md with the comments that cite them: each file
 // named on the page cites its invariant, and each cited invariant is on the page.
 func TestInvariants(t *testing.T) {
