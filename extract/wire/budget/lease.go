@@ -188,6 +188,9 @@ func (r *record) loosen(grants []grant, until instant) {
 	}
 }
 
+// MostShared is about how many requests per second the members of a ledger can send together, even if the limit is higher.
+const MostShared = int(time.Second / leastStep)
+
 // leastStep is the shortest time between two requests that are reserved ahead. So even if the limit is very high, a lease
 // lasts for a whole period, and one exchange in a period is enough.
 const leastStep = mostAhead / mostLeased

@@ -78,3 +78,15 @@ type simulated struct {
 	due, held instant
 	untold    []report
 }
+
+// If the limit and the need are very high, the workers send about as many requests as the ledger can lease, and hardly more.
+func TestFleetMostShared(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		l := &link{counter: &slidingWindow{limit: 100_000, window: time.Second}, latency: 20 * time.Millisecond, headers: true}
+		begin := time.Now()
+		l.fleet(t, newMemoryLedger(2*time.Millisecond), Plan{Rate: Rate{100_000, time.Second}}, 4, 100, 15*time.Second)()
+		perSecond := float64(between(l.Arrivals, begin.Add(5*time.Second), begin.Add(15*time.Second))) / 10
+		t.Logf("%.0f requests a second", perSecond)
+		require.InEpsilon(t, MostShared, perSecond, 0.2)
+	})
+}

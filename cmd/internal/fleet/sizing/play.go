@@ -3,6 +3,8 @@ package sizing
 import (
 	"math"
 	"time"
+
+	"github.com/penstock-data/penstock/extract/wire/budget"
 )
 
 type unit struct {
@@ -63,6 +65,7 @@ func runUntil(w Workspaces, f Fleet, c Costs, seconds float64) (o Outcome, all b
 	if err := valid(w, f); err != nil {
 		return Outcome{}, false, err
 	}
+	w.Rate = min(w.Rate, float64(budget.MostShared))
 	p := &simulation{Workspaces: w, Fleet: f, Costs: c, sizes: sizes(w), ofKey: make([]int, w.Count), perKey: make([]float64, w.Count),
 		slots: make([]int, f.Workers), load: make([]float64, f.Workers)}
 	p.fill()

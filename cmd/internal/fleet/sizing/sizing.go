@@ -8,7 +8,7 @@
 // slots. Four things limit the rate of a unit:
 //
 //   - the answers of the API, which arrive one after another in each list of the unit;
-//   - the rate limit of its workspace's key, which all units of the workspace share;
+//   - the rate limit of its workspace's key, which all units of the workspace share, or [budget.MostShared] if this is less;
 //   - the cores of its worker;
 //   - the cores of the database that all units write to.
 package sizing

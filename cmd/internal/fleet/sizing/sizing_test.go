@@ -31,6 +31,7 @@ func TestEachLimit(t *testing.T) {
 		{"two units with one key share its rate", func(w *Workspaces, _ *Fleet, _ *Costs) {
 			w.Rate, w.Parts = 2, append(w.Parts, w.Parts[0])
 		}, 1000, Keys},
+		{"the most requests that workers can share", func(w *Workspaces, _ *Fleet, _ *Costs) { w.Parts[0].Lists = 1000 }, 1000.0 / 2048, Keys},
 		{"units with different keys share no rate", func(w *Workspaces, _ *Fleet, _ *Costs) { w.Rate, w.Count = 2, 2 }, 500, Keys},
 		{"the worker's cores", func(w *Workspaces, _ *Fleet, c *Costs) { w.Parts[0].Lists, c.Request = 1000, 1 }, 250, Workers},
 		{"the database's cores", func(w *Workspaces, f *Fleet, c *Costs) {
