@@ -202,16 +202,23 @@ func (n folderNotes) SetNote(ctx context.Context, name string, previous, text []
 	return syncFolder(filepath.Dir(path))
 }
 
-// NotesIn implements [Notes].
+// NotesIn implements [Notes]. It reports a file that is exposed or not a regular file as [folderNotes.Note] does.
 func (n folderNotes) NotesIn(ctx context.Context, folder string) (map[string][]byte, error) {
 	root, err := n.path(folder)
 	if err != nil {
 		return nil, fmt.Errorf("read notes: %w", err)
 	}
 	all := map[string][]byte{}
+	var faults []error
 	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() || transientFile(e.Name()) {
-			return err
+		if err != nil {
+			if !errors.Is(err, fs.ErrNotExist) {
+				faults = append(faults, err)
+			}
+			return nil // read the other notes
+		}
+		if e.IsDir() || transientFile(e.Name()) {
+			return nil
 		}
 		name, err := filepath.Rel(n.dir, path)
 		if err != nil {
@@ -222,10 +229,13 @@ func (n folderNotes) NotesIn(ctx context.Context, folder string) (map[string][]b
 		if text != nil { // nil if another process has just removed the note
 			all[name] = text
 		}
-		return err
+		if err != nil {
+			faults = append(faults, err)
+		}
+		return ctx.Err()
 	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the notes in %s: %w", folder, err)
+	if err = errors.Join(append(faults, err)...); err != nil {
+		return all, fmt.Errorf("read the notes in %s: %w", folder, err)
 	}
 	return all, nil
 }

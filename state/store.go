@@ -166,7 +166,8 @@ type Notes interface {
 	// returns [ErrMoved], wrapped. If previous is nil, the note must not exist yet. If text is nil, SetNote removes the
 	// note. The change is durable when SetNote returns.
 	SetNote(ctx context.Context, name string, previous, text []byte) error
-	// NotesIn returns the texts of the notes in a folder, by name. The note "a/b" is in the folder a.
+	// NotesIn returns the texts of the notes in a folder, by name. The note "a/b" is in the folder a. If some notes
+	// cannot be read, NotesIn returns the others, and an error.
 	NotesIn(ctx context.Context, folder string) (map[string][]byte, error)
 }
 
