@@ -193,7 +193,9 @@ func ofState(ctx context.Context, o *open.Opener, all map[string]*Run, run strin
 		err = goesOn(ctx, s, run, all)
 	}
 	if err == nil {
-		err = withCommands(ctx, s, all)
+		if err := withCommands(ctx, s, all); err != nil {
+			o.Log.Warn("cannot read the results of some commands", "error", err)
+		}
 	}
 	if err != nil {
 		o.Log.Warn("cannot read the state; the list shows only what the destinations store about the runs", "error", err)
