@@ -143,7 +143,8 @@ type Units interface {
 	// have expired [MostBroken] times in a row, the unit fails instead.
 	ClaimUnits(ctx context.Context, c Claim) ([]Unit, error)
 	// ExtendClaims reports that the worker is alive, and extends the worker's claims until the time d from now has passed.
-	// It returns the IDs of the units that still belong to the worker.
+	// It returns the IDs of the units that still belong to the worker. A store that several hosts share does not extend a
+	// claim that has expired. A store of one machine extends it if no call of ClaimUnits has released it.
 	ExtendClaims(ctx context.Context, worker string, ids []int64, d time.Duration) ([]int64, error)
 	// EndAttempts ends the worker's attempts at units. In each unit, State is the outcome and Report the reason. If the
 	// unit waits or is parked, it may start again at NotBefore. EndAttempts does not change a unit that was canceled,
