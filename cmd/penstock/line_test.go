@@ -101,7 +101,7 @@ var line = map[string][]string{
 
 	"cmd/internal/fleet":        {"cmd/internal/pipeline", "extract/wire", "schemas", "state", "state/retry"},
 	"cmd/internal/fleet/queue":  {"state"},
-	"cmd/internal/fleet/sizing": nil,
+	"cmd/internal/fleet/sizing": {"extract/wire/budget"},
 
 	"cmd/internal/serve":          {"cmd/internal/pipeline", "cmd/internal/pipeline/runid", "cmd/internal/serve/schedule", "extract", "schemas", "state", "state/retry"},
 	"cmd/internal/serve/schedule": nil,
