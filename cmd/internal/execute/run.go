@@ -73,7 +73,7 @@ func (x *Executor) runOne(ctx context.Context, r Run, j job) (res Result, err er
 		return Result{Report: report, Paused: 1}, nil
 	}
 	e := x.attempt(ctx, j, func() {})
-	begun := e.report.Run != "" || !r.refused(e) && !errors.Is(e.err, state.ErrLocked) && ctx.Err() == nil
+	begun := e.report.Run != "" || !r.refused(ctx, e) && !errors.Is(e.err, state.ErrLocked) && ctx.Err() == nil
 	if begun && !r.Options.DryRun {
 		report := e.report
 		report.Pipeline = r.Pipeline.Name
@@ -87,8 +87,11 @@ func (x *Executor) runOne(ctx context.Context, r Run, j job) (res Result, err er
 	return Result{Report: e.report, ExitCode: e.report.ExitCode()}, e.err
 }
 
-// refused reports whether a backfill could not begin. Mostly its range is wrong, and then the source has not failed.
-func (r Run) refused(e ending) bool { return r.Options.Backfill != nil && e.report.Run == "" }
+// refused reports whether a backfill did not begin because its command line or the configuration is wrong, for example
+// its range. Then the source has not failed.
+func (r Run) refused(ctx context.Context, e ending) bool {
+	return r.Options.Backfill != nil && e.report.Run == "" && failure.CodeOf(ctx, e.err) == failure.ExitUsage
+}
 
 // runMany makes a run over several sources. The argument `all` is the job of all sources together.
 func (x *Executor) runMany(ctx context.Context, r Run, all job) (res Result, err error) {
@@ -161,16 +164,16 @@ const recordEvery = 50
 
 // ended adds the outcome of a source. Other sources do not wait while outcomes are stored.
 func (c *outcomes) ended(ctx context.Context, source string, e ending) {
-	if c.add(source, e) >= recordEvery {
+	if c.add(ctx, source, e) >= recordEvery {
 		c.keep(ctx)
 	}
 }
 
 // add adds the outcome of a source, and returns how many outcomes are not stored yet.
-func (c *outcomes) add(source string, e ending) (waiting int) {
+func (c *outcomes) add(ctx context.Context, source string, e ending) (waiting int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p, refused := c.run.Pipeline.Name, c.run.refused(e)
+	p, refused := c.run.Pipeline.Name, c.run.refused(ctx, e)
 	o := c.all.Add(source, e.report, e.err)
 	if o.Error != "" && !o.Complete() {
 		c.executor.Open.Log.Debug("source not complete", "pipeline", p, "source", source, "status", o.Status, "error", o.Error)
