@@ -25,7 +25,8 @@ const MaxConfig = 1<<20 + 1
 func (o *Opener) Load() (*config.Config, error) { return o.loadWith(false, o.Listed) }
 
 // LoadDestinations reads the configuration for a penstock command that needs no source. It does not run commands that
-// list sources, so the result lacks these sources. The command of a destination runs again only after [outputTime].
+// list sources, so the result lacks these sources. The command of a ${cmd:…} reference runs again only after
+// [outputTime], or after [failureTime] if it failed.
 func (o *Opener) LoadDestinations() (*config.Config, error) {
 	return o.loadWith(true, func(l config.Listing) ([]config.Row, error) {
 		if l.Command != nil {
