@@ -85,7 +85,7 @@ type shownEvent struct {
 }
 
 func listWebhooks(ctx context.Context, a *app, k eventFilter) error {
-	c, err := a.open.LoadDestinations()
+	c, err := a.open.LoadNames()
 	if err != nil {
 		return err
 	}
