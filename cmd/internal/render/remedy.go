@@ -58,14 +58,14 @@ func remedy(s pipeline.StreamReport) string {
 	if e, ok := errors.AsType[*wire.Error](s.Err); ok {
 		return SourceRemedy(e, s.Stream)
 	}
+	if errors.Is(s.Err, state.ErrMoved) { // also if only one of several destinations is behind
+		// Cause: another process has committed to the same stream during the run
+		return "another process is syncing this pipeline; nothing of this run was stored"
+	}
 	if hint := storeRemedy(s); hint != "" {
 		return hint
 	}
-	switch {
-	case errors.Is(s.Err, state.ErrMoved):
-		// Cause: another process has committed to the same stream during the run
-		return "another process is syncing this pipeline; nothing of this run was stored"
-	case s.Status == pipeline.StatusStopped:
+	if s.Status == pipeline.StatusStopped {
 		return ""
 	}
 	// Cause: any other error; its message says what went wrong
