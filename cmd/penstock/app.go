@@ -108,11 +108,13 @@ func (a *app) printError(err error) {
 		hint = render.DestinationRemedy(err)
 	}
 	if a.started && a.logFormat == "json" {
-		for line := range strings.Lines(text) {
-			a.log.Error(strings.TrimSpace(line))
-		}
-		if hint != "" {
-			a.log.Info(hint)
+		lines := strings.Split(strings.TrimSpace(text), "\n")
+		for i, line := range lines {
+			var attrs []any
+			if i == len(lines)-1 && hint != "" { // in a line of its own, -q would leave the hint out
+				attrs = []any{"hint", hint}
+			}
+			a.log.Error(strings.TrimSpace(line), attrs...)
 		}
 		return
 	}
