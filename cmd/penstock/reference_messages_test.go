@@ -42,7 +42,7 @@ func messagesPage(t *testing.T) string {
 		areas[hintAreas[i].title] = append(areas[hintAreas[i].title], h)
 	}
 	b := &strings.Builder{}
-	b.WriteString("# Messages\n\nThese are all messages with a hint, and what to do. `…` stands for a name, a number, or the cause. Begin with [Troubleshooting](../troubleshooting.md), which explains the most frequent ones.\n\n")
+	b.WriteString("# Messages\n\nThese are messages that have a hint, and what to do. `…` stands for a name, a number, or the cause. Begin with [Troubleshooting](../troubleshooting.md), which explains the most frequent ones.\n\n")
 	for _, a := range hintAreas {
 		fmt.Fprintf(b, "## %s\n\n", a.title)
 		var rows [][]string
