@@ -48,7 +48,13 @@ func TestTwoDashboardsOnOneHost(t *testing.T) {
 	client := http.Client{Jar: jar}
 	one, first := dataBoard(t, access.Query, leadName)
 	two, second := dataBoard(t, access.Query, leadName)
-	for _, address := range []string{first, second, one.URL + "/data", two.URL + "/data"} {
+	for _, link := range []string{first, second} {
+		resp, err := client.Get(link)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, "0; url=/data", resp.Header.Get("Refresh"))
+	}
+	for _, address := range []string{one.URL + "/data", two.URL + "/data"} {
 		resp, err := client.Get(address)
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
