@@ -137,14 +137,15 @@ func TestDataLooks(t *testing.T) {
 	require.Empty(t, complaints)
 }
 
-// signIn opens a link, and waits for the page that it leads to. A script cannot wait, because each page ends it.
+// signIn opens a link, and waits until the page that it leads to has loaded. Otherwise the next navigation would take
+// the load event of this page for its own. A script cannot wait, because each page ends it.
 func (v *visitor) signIn(t *testing.T, link string) {
 	t.Helper()
 	v.run(t, chromedp.Navigate(link))
 	require.Eventually(t, func() bool {
 		ctx, stop := context.WithTimeout(v.ctx, 10*time.Second)
 		defer stop()
-		there, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`location.pathname === "/data" && document.readyState === "complete"`))
+		there, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`location.pathname === "/data" && performance.getEntriesByType("navigation")[0].loadEventEnd > 0`))
 		return err == nil && there
 	}, 2*time.Minute, 50*time.Millisecond)
 }
