@@ -72,9 +72,9 @@ sweep: ## run all tests in full, random tests with a thousand seeds (SEEDS=1000)
 generated: ## read random test servers, twice each: the table must equal the list, or the run must say that it does not (COUNT=100000)
 	PENSTOCK_TEST_TRIALS=$(COUNT) $(GO) test -timeout 600m -tags $(TAGS) -run '^TestServers$$' -count=1 -v ./cmd/internal/pipeline
 
-# golangci-lint runs all checks of go vet, but not for Iceberg: go vet checks the packages with files for Iceberg. The files for builds without DuckDB are compiled without
-# the tag, but with cgo: with CGO_ENABLED=0, the compiler would compile all dependencies again. go list finds dependencies
-# that need cgo.
+# golangci-lint runs all checks of go vet, but not for Iceberg: go vet checks the packages with files for Iceberg. The
+# files for builds without DuckDB are compiled without the tag, but with cgo: with CGO_ENABLED=0, the compiler would
+# compile all dependencies again. go list finds dependencies that need cgo.
 .PHONY: lint
 lint: tools ## check the format, run golangci-lint (with vet and staticcheck), compile without DuckDB, find dead code, check the workflows
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo "run gofmt -w on these"; exit 1; }

@@ -21,6 +21,9 @@ var _ sqlmerge.Digester = backend{}
 // Exists implements [sqlmerge.Backend].
 func (b backend) Exists() bool { return b.d.exists() }
 
+// Retry implements [sqlmerge.Backend]. It calls f once, because Write already waits for other processes.
+func (backend) Retry(_ context.Context, f func() error) error { return f() }
+
 // Step implements [sqlmerge.Backend].
 func (b backend) Step(name string) error { return b.d.step(name) }
 

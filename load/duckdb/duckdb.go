@@ -96,17 +96,5 @@ func (d *DB) Close() error {
 	return nil
 }
 
-// Settle implements [load.Surveyor].
-func (d *DB) Settle(ctx context.Context, all []load.Settlement) []error {
-	return d.Store.Settle(ctx, all, func(_ context.Context, f func() error) error { return f() })
-}
-
-// Share implements [load.Sharer].
-func (d *DB) Share(source string) load.Destination {
-	part := d.Store.Share(source).(load.SourcePart)
-	part.Destination = d
-	return part
-}
-
 // step calls Options.Step for a named point of a commit.
 func (d *DB) step(name string) error { return load.Step(d.o.Step, name) }

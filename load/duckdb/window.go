@@ -49,7 +49,7 @@ const (
 const (
 	// After a use, the file stays attached for idleTime. If the file was attached more than openTime ago, it is
 	// detached at once. If several callers use the file at the same time, it stays attached until all of them have
-	// finished. So readers in other processes wait for one commit at most, except during [Lend]. // Invariant 7
+	// finished. So readers in other processes wait for one commit or one survey at most, except during [Lend]. // Invariant 7
 	idleTime = 50 * time.Millisecond
 	openTime = 500 * time.Millisecond
 )

@@ -90,12 +90,7 @@ func inPython(name string) startEngine {
 		problem := &bytes.Buffer{}
 		cmd := exec.CommandContext(t.Context(), python, args...)
 		cmd.Stderr = problem
-		in, err := cmd.StdinPipe()
-		require.NoError(t, err)
-		out, err := cmd.StdoutPipe()
-		require.NoError(t, err)
-		require.NoError(t, cmd.Start())
-		t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+		in, out := startPiped(t, cmd)
 		answers := json.NewDecoder(out)
 		for _, o := range places {
 			reads = append(reads, func(t *testing.T, table schemas.Table) (rows []loadtest.Row) {

@@ -62,15 +62,22 @@ func startSpark(t *testing.T, settings ...string) *spark {
 	if testing.Verbose() {
 		cmd.Stderr = os.Stderr
 	}
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	in, out := startPiped(t, cmd)
 	lines := bufio.NewScanner(out)
 	lines.Buffer(nil, 1<<20)
 	return &spark{in, lines}
+}
+
+// startPiped starts a program that reads questions from its input. The program ends when the test ends.
+func startPiped(t *testing.T, cmd *exec.Cmd) (in io.WriteCloser, out io.Reader) {
+	t.Helper()
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err = cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { _ = in.Close(); _ = cmd.Wait() })
+	return in, out
 }
 
 func jdbc(o Options) []string {

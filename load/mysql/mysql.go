@@ -156,6 +156,9 @@ const (
 // Exists implements [sqlmerge.Backend]. Only Read finds out whether the database exists.
 func (b *backend) Exists() bool { return true }
 
+// Retry implements [sqlmerge.Backend]. It calls f once, because Write already waits for other processes.
+func (*backend) Retry(_ context.Context, f func() error) error { return f() }
+
 // Step implements [sqlmerge.Backend].
 func (b *backend) Step(name string) error { return load.Step(b.o.Step, name) }
 

@@ -30,6 +30,9 @@ var (
 // Exists implements [sqlmerge.Backend].
 func (b *backend) Exists() bool { return true }
 
+// Retry implements [sqlmerge.Backend]. The transaction waits for a place of its own.
+func (b *backend) Retry(ctx context.Context, f func() error) error { return b.pool.write(ctx, f) }
+
 // Step implements [sqlmerge.Backend].
 func (b *backend) Step(name string) error { return load.Step(b.o.Step, name) }
 

@@ -82,16 +82,6 @@ func (d *DB) Begin(ctx context.Context, k state.Key, from state.Cursor, p load.P
 	return x, nil
 }
 
-// Settle implements [load.Surveyor].
-func (d *DB) Settle(ctx context.Context, all []load.Settlement) []error {
-	return d.Store.Settle(ctx, all, d.b.pool.write)
-}
-
-// Trim implements [load.Trimmer]. Each of its transactions waits for a place of its own.
-func (d *DB) Trim(ctx context.Context, r load.Retention) (load.Trimmed, error) {
-	return d.TrimRetrying(ctx, r, d.b.pool.write)
-}
-
 // Share implements [load.Sharer].
 func (d *DB) Share(source string) load.Destination {
 	part := d.Store.Share(source).(load.SourcePart)

@@ -128,6 +128,9 @@ func (b *backend) Exists() bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
+// Retry implements [sqlmerge.Backend]. It calls f once, because Write already waits for other processes.
+func (*backend) Retry(_ context.Context, f func() error) error { return f() }
+
 // Step implements [sqlmerge.Backend].
 func (b *backend) Step(name string) error { return load.Step(b.o.Step, name) }
 

@@ -95,6 +95,9 @@ type Backend interface {
 	// ended. It creates the database if it does not exist.
 	Write(ctx context.Context) (Session, error)
 
+	// Retry calls f, which runs one transaction that belongs to no pass, and calls it again after a transient error.
+	Retry(ctx context.Context, f func() error) error
+
 	// Exists reports whether the database exists.
 	Exists() bool
 

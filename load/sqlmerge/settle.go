@@ -22,10 +22,9 @@ type settling struct {
 	index    int // index of the settlement in the arguments of Settle
 }
 
-// Settle commits the bookkeeping of many streams in one transaction; see [load.Surveyor]. The function retry() calls
-// its argument, and calls it again after a transient error. If the answer to a commit is lost, the commit may have
-// succeeded. The next attempt then finds the new positions. // Invariants 1, 2
-func (d *Store) Settle(ctx context.Context, all []load.Settlement, retry func(ctx context.Context, f func() error) error) []error {
+// Settle commits the bookkeeping of many streams in one transaction; see [load.Surveyor]. If the answer to a commit is
+// lost, the commit may have succeeded. The next attempt then finds the new positions. // Invariants 1, 2
+func (d *Store) Settle(ctx context.Context, all []load.Settlement) []error {
 	errs := make([]error, len(all))
 	var due []settling
 	d.mu.Lock()
@@ -41,7 +40,7 @@ func (d *Store) Settle(ctx context.Context, all []load.Settlement, retry func(ct
 	if len(due) == 0 {
 		return errs
 	}
-	err := retry(ctx, func() error { return d.settleOnce(ctx, due, errs) })
+	err := d.b.Retry(ctx, func() error { return d.settleOnce(ctx, due, errs) })
 	if err != nil {
 		d.settleEach(ctx, due, errs, err)
 	}
@@ -145,7 +144,7 @@ func (d *Store) settleOnce(ctx context.Context, due []settling, errs []error) (e
 func (d *Store) openOf(ctx context.Context, s Session, due []settling, errs []error) (open []settling, err error) {
 	var now map[string]position
 	if slices.ContainsFunc(due, func(x settling) bool { return x.to.sequence > 0 }) {
-		if now, err = d.lockPositions(ctx, s, due); err != nil {
+		if now, err = lockPositions(ctx, d.b, s, due); err != nil {
 			return nil, err
 		}
 	}
@@ -160,17 +159,17 @@ func (d *Store) openOf(ctx context.Context, s Session, due []settling, errs []er
 
 // lockPositions locks the rows of the streams in [load.State], always in the same order, and reads them. It needs no
 // locks if transactions exclude each other. // Invariant 13
-func (d *Store) lockPositions(ctx context.Context, s Session, due []settling) (map[string]position, error) {
+func lockPositions(ctx context.Context, b Backend, s Session, due []settling) (map[string]position, error) {
 	names := make([]string, len(due))
 	for i, x := range due {
-		names[i] = d.b.Literal(x.Key.Stream)
+		names[i] = b.Literal(x.Key.Stream)
 	}
 	now := map[string]position{}
-	where := whereSource(d.b, due[0].Key) + " AND stream IN (" + strings.Join(names, ", ") + ") ORDER BY stream"
-	if d.pooled != nil {
+	where := whereSource(b, due[0].Key) + " AND stream IN (" + strings.Join(names, ", ") + ") ORDER BY stream"
+	if _, pooled := b.(Pooled); pooled {
 		where += " FOR UPDATE"
 	}
-	if err := readPositions(ctx, d.b, s, where, func(stream string, p position) { now[stream] = p }); err != nil {
+	if err := readPositions(ctx, b, s, where, func(stream string, p position) { now[stream] = p }); err != nil {
 		return nil, fmt.Errorf("lock the cursors: %w", err)
 	}
 	return now, nil

@@ -25,19 +25,13 @@ const (
 )
 
 // Trim removes old rows of penstock's own tables; see [load.Trimmer].
-func (d *Store) Trim(ctx context.Context, r load.Retention) (load.Trimmed, error) {
-	return d.TrimRetrying(ctx, r, func(_ context.Context, f func() error) error { return f() })
-}
-
-// TrimRetrying is like Trim. It runs each transaction in the function retry(), which calls its argument, and calls it
-// again after a transient error.
-func (d *Store) TrimRetrying(ctx context.Context, r load.Retention, retry func(ctx context.Context, f func() error) error) (n load.Trimmed, err error) {
+func (d *Store) Trim(ctx context.Context, r load.Retention) (n load.Trimmed, err error) {
 	r, whole, due := d.trims.Due(r)
 	if !due || !d.b.Exists() {
 		return n, nil
 	}
 	t := trimmer{b: d.b, of: r, whole: whole}
-	if err := t.all(ctx, retry); err != nil {
+	if err := t.all(ctx); err != nil {
 		return t.n, fmt.Errorf("remove old rows: %w", err)
 	}
 	d.trims.Done(r)
@@ -65,10 +59,10 @@ type removal struct {
 // all removes all old rows. After each transaction it pauses for as long as the transaction took, so that other
 // processes that wait for the same database get their turn. Rows that are old stay old, so the next call continues
 // where an interrupted call has ended.
-func (t *trimmer) all(ctx context.Context, retry func(ctx context.Context, f func() error) error) error {
+func (t *trimmer) all(ctx context.Context) error {
 	for {
 		begun := time.Now()
-		if err := retry(ctx, func() error { return t.some(ctx) }); err != nil || len(t.left) == 0 {
+		if err := t.b.Retry(ctx, func() error { return t.some(ctx) }); err != nil || len(t.left) == 0 {
 			return err
 		}
 		select {

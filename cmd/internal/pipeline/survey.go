@@ -59,8 +59,8 @@ func (s *surveyedDestination) leave(k state.Key) {
 }
 
 // survey() surveys the streams of the run, in each destination that can do so. If a survey fails, each stream is read
-// in the usual way. A destination that another process has locked is left out of the run. The survey comes before the first commit of the run, because that commit uses the cursor that the
-// survey reads.
+// in the usual way. A destination that another process has locked is left out of the run. The survey comes before the
+// first commit of the run, because that commit uses the cursor that the survey reads.
 func (r *run) survey(ctx context.Context) {
 	if r.Options.DryRun || r.Options.Backfill != nil {
 		return

@@ -16,8 +16,7 @@ import (
 )
 
 // Workers with separate connections to a database use one budget. Together, they never send more requests in a second
-// than allowed, and they use at least half of the limit. In the short form, of which the start is a large part, they use
-// at least a quarter. The test looks at the times when requests were sent, by the clock of the database, and not at the
+// than allowed. They use at least half of the limit, and at least a quarter in the short form, which is soon over. The test looks at the times when requests were sent, by the clock of the database, and not at the
 // arrivals at a server. On a busy machine, the time from sending to the arrival varies by up to a second, and the guard
 // of a request covers only a part of that. TestFleet checks the arrivals, with delays that the guard covers.
 // Invariant 4
