@@ -39,8 +39,10 @@ func Run(ctx context.Context, c Config) (Report, error) {
 // children never block their parents.
 func (r *run) streams(ctx context.Context) {
 	late, release := WithGrace(ctx, commitGrace)
-	r.queue = newSettleQueue(late, r.Workers)
+	r.queue = newSettleQueue(late, r.Workers, r.budget)
+	leave := r.budget.join(r.queue)
 	defer func() {
+		leave()
 		release()
 		r.queue.commits.Wait() // some streams did not wait for their commits // Invariant 15
 	}()

@@ -12,10 +12,11 @@ import (
 )
 
 // settleQueue collects settlements, so that one transaction commits many of them. A settlement is the commit of a pass
-// that has changed no rows. The queue commits when no stream of the run is being read, and at the latest after
-// settleAge.
+// that has changed no rows. The queue commits when no stream of the run is being read, when a stream waits for bytes of
+// the budget, and at the latest after settleAge.
 type settleQueue struct {
 	ctx     context.Context
+	budget  *Budget
 	workers *semaphore.Weighted
 	commits sync.WaitGroup
 
@@ -46,8 +47,8 @@ func (w *waiting) release() {
 }
 
 // newSettleQueue returns a queue for a run with this number of workers. Its commits use ctx.
-func newSettleQueue(ctx context.Context, workers int) *settleQueue {
-	return &settleQueue{ctx: ctx, workers: semaphore.NewWeighted(int64(workers))}
+func newSettleQueue(ctx context.Context, workers int, budget *Budget) *settleQueue {
+	return &settleQueue{ctx: ctx, budget: budget, workers: semaphore.NewWeighted(int64(workers))}
 }
 
 // slot is the worker slot of a stream.
@@ -132,12 +133,15 @@ func (q *settleQueue) arm() {
 		})
 	}
 	if q.aged == nil {
-		q.aged = time.AfterFunc(settleAge, func() {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			q.flush()
-		})
+		q.aged = time.AfterFunc(settleAge, q.start)
 	}
+}
+
+// start starts to commit the waiting settlements.
+func (q *settleQueue) start() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.flush()
 }
 
 // flush starts to commit the waiting settlements, in one transaction per destination. The caller holds q.mu.
@@ -182,6 +186,9 @@ func (q *settleQueue) settle(ctx context.Context, s *slot, to *surveyedDestinati
 	q.waiting = append(q.waiting, w)
 	q.arm()
 	q.mu.Unlock()
+	if q.budget.short() {
+		q.start()
+	}
 	s.leave()
 	select {
 	case err := <-w.done: // Invariant 15: a flush follows within settleAge, and its commit ends with q.ctx

@@ -42,6 +42,25 @@ func TestSettledStreamsReturnTheBudget(t *testing.T) {
 	})
 }
 
+// If a stream waits for bytes that a settlement holds, the settlement does not wait for other settlements.
+func TestSettlementDoesNotHoldBytesThatAStreamWaitsFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lists, streams := map[string]*sourcetest.List{}, []schemas.Stream{}
+		for i := range 6 {
+			name := fmt.Sprintf("users_log%d", i)
+			lists[name] = &sourcetest.List{Records: sourcetest.Records(0, 5), Size: 10, Total: true}
+			streams = append(streams, sourcetest.Stream(name))
+		}
+		r := newRig(t, lists, streams...)
+		r.config.limits, r.config.Workers, r.config.Budget = limits{}, 2, NewBudget(1)
+		r.must(StatusComplete)
+		begun := time.Now()
+		r.must(StatusComplete)
+		require.Less(t, time.Since(begun), settleAge)
+		require.Empty(t, r.config.Budget.queues)
+	})
+}
+
 // unanswering is a destination that does not answer when streams are settled.
 type unanswering struct{ *loadtest.Memory }
 
@@ -210,7 +229,7 @@ func TestChildOfAFailedSettlementIsUnproven(t *testing.T) {
 // still wait for the other destination.
 func TestFailedSettlementIsNoSecondDestination(t *testing.T) {
 	ended := 0
-	s := newSettleQueue(t.Context(), 1).slot(t.Context(), func() { ended++ })
+	s := newSettleQueue(t.Context(), 1, NewBudget(1)).slot(t.Context(), func() { ended++ })
 	defer s.leave()
 	s.finish("a", 2)
 	s.unfinish("a")
