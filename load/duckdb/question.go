@@ -29,6 +29,9 @@ var tableFunctions = strings.Fields(`
 	pragma_metadata_info pragma_platform pragma_show pragma_storage_info pragma_table_info pragma_user_agent pragma_version query_table range repeat repeat_row
 	summary unnest`)
 
+// pragma matches the start of a PRAGMA statement.
+var pragma = regexp.MustCompile(`(?i)^\s*PRAGMA\b`)
+
 // forbidden are the scalar functions that a query may not call. These functions read files, write to the engine's log,
 // or run a statement that is given as an argument.
 var forbidden = []string{"read_blob", "read_text", "write_log", "json_execute_serialized_sql"}
@@ -51,7 +54,10 @@ func (s *session) checkStatement(ctx context.Context, sql string) (string, error
 	case err != nil:
 		return "", err
 	case tree["error_type"] == "not implemented":
-		return "", fmt.Errorf("%w: one SELECT, or EXPLAIN of one (for PRAGMA table_info('t') write FROM pragma_table_info('t'))", ErrNotReadOnly)
+		if pragma.MatchString(sql) {
+			return "", fmt.Errorf("%w: for PRAGMA table_info('t') write FROM pragma_table_info('t')", ErrNotReadOnly)
+		}
+		return "", ErrNotReadOnly
 	case tree["error"] == true:
 		return "", s.parseError(prefix + sql)
 	case len(statements) != 1:

@@ -168,7 +168,7 @@ func (l *Lake) Cursor(ctx context.Context, k state.Key) (state.Cursor, error) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("read cursor of %s: %w", k.Stream, err)
+		return "", fmt.Errorf("read cursor%s: %w", load.OfStream(k.Stream), err)
 	}
 	return cursorOf(m), nil
 }

@@ -1,9 +1,12 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,4 +31,17 @@ func TestLackingFitsAScreen(t *testing.T) {
 	}
 	require.Less(t, len(l.Error()), 500)
 	require.ErrorContains(t, l, "; and 192 more")
+}
+
+// A server that does not answer is waited for. After about two seconds, a warning says so.
+func TestWaitIsAnnounced(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	var log bytes.Buffer
+	_, err = Open(t.Context(), Options{URL: "postgres://anna:secret@" + l.Addr().String() + "/x", Wait: 5 * time.Second, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	require.ErrorContains(t, err, "connection refused")
+	require.Equal(t, 1, strings.Count(log.String(), "the database does not answer; trying again"))
+	require.NotContains(t, log.String(), "secret")
 }

@@ -58,6 +58,10 @@ func transient(err error) bool {
 	return ok || pgerror.Transient(err) && !errors.Is(err, state.ErrMoved)
 }
 
+// silentTries is the number of attempts to reach a server before a warning says that penstock waits for it: about two
+// seconds.
+const silentTries = 5
+
 // retry calls f, and calls it again after transient errors, with growing pauses, for up to [Options].Wait.
 // Invariant 15
 func (p *pool) retry(ctx context.Context, f func() error) error {
@@ -77,6 +81,9 @@ func (p *pool) retryExcluding(ctx context.Context, queued *time.Duration, f func
 		}
 		tries.Exclude(*queued - before)
 		p.o.Log.Debug("postgres: transient error", "attempt", tries.Made()+1, "error", err)
+		if tries.Made() == silentTries && pgerror.Code(err) == "" { // an error without a code does not come from the server
+			p.o.Log.Warn("the database does not answer; trying again", "for", p.o.Wait, "error", err)
+		}
 		if pgerror.Code(err) == pgerror.LockTimeout {
 			p.terminateStalled(ctx)
 		}

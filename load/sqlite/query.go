@@ -71,6 +71,8 @@ func (b *backend) query(ctx context.Context, query string, visit func(arrow.Reco
 			return ErrNotReadOnly
 		case sqlite3.SQLITE_TOOBIG:
 			return load.ErrTooLarge
+		case sqlite3.SQLITE_ERROR: // the statement is wrong; the name and the number of the code say nothing more
+			return errors.New(strings.TrimSuffix(strings.TrimPrefix(e.Error(), "SQL logic error: "), " (1)"))
 		}
 	}
 	return err

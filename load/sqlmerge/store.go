@@ -60,7 +60,7 @@ func (d *Store) position(ctx context.Context, k state.Key) (p position, err erro
 		return err
 	})
 	if err != nil {
-		return p, fmt.Errorf("read cursor of %s: %w", k.Stream, err)
+		return p, fmt.Errorf("read cursor%s: %w", load.OfStream(k.Stream), err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -168,7 +168,7 @@ func (x *tx) Apply(ctx context.Context, s load.Sweep) (out load.Outcome, err err
 	}
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("apply %s: %w", x.key.Stream, err)
+			err = fmt.Errorf("write%s: %w", load.OfStream(x.key.Stream), err)
 			x.failed = err
 		}
 	}()

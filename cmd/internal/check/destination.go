@@ -36,7 +36,7 @@ func Destination(ctx context.Context, o *open.Opener, c *config.Config, d config
 		return []Finding{Failed(ctx, part, err, "")}
 	}
 	defer dest.Close()
-	if _, err := dest.Cursor(ctx, state.Key{Pipeline: "check", Stream: "check"}); err != nil {
+	if _, err := dest.Cursor(ctx, state.Key{Pipeline: "check", Stream: "_check"}); err != nil {
 		hint := render.DestinationRemedy(err)
 		if errors.Is(err, state.ErrLocked) {
 			// Cause: another program has the file of the destination open
