@@ -77,7 +77,7 @@ var line = map[string][]string{
 	"cmd/internal/manifests":               nil, // a separate program; used by make manifests
 	"cmd/internal/prose":                   nil, // a separate program; used by make prose
 	"cmd/internal/release":                 nil, // a separate program; used by make release
-	"cmd/internal/pipeline":                {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/files", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/parents", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/records", "extract/wire", "load", "schemas", "state", "transform"},
+	"cmd/internal/pipeline":                {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/drift", "cmd/internal/pipeline/files", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/parents", "cmd/internal/pipeline/proof", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/records", "extract/wire", "load", "schemas", "state", "state/plainerror", "transform"},
 	"cmd/internal/deltas":                  {"cmd/internal/pipeline", "cmd/internal/pipeline/batch", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/overlay", "cmd/internal/pipeline/reject", "cmd/internal/pipeline/rowhash", "cmd/internal/pipeline/runid", "extract", "extract/records", "extract/wire", "load", "schemas", "state", "state/retry", "transform"},
 	"cmd/internal/pipeline/files":          {"cmd/internal/pipeline/rowhash", "extract", "load", "schemas"},
 	"cmd/internal/pipeline/parents":        {"cmd/internal/pipeline/batch", "cmd/internal/pipeline/files", "cmd/internal/pipeline/rowhash", "extract", "load", "schemas", "transform"},
@@ -97,9 +97,9 @@ var line = map[string][]string{
 	"cmd/internal/pipeline/sourcetest":     {"extract", "extract/sandbox", "extract/wire", "extract/wire/budget", "schemas", "state"},
 	"cmd/penstock":                         {"*"},
 
-	"cmd/internal/execute": {"cmd/internal/after", "cmd/internal/check", "cmd/internal/config", "cmd/internal/deltas", "cmd/internal/failure", "cmd/internal/fleet", "cmd/internal/fleet/queue", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/parents", "cmd/internal/pipeline/runid", "cmd/internal/render", "extract", "extract/wire", "load", "schemas", "state", "state/postgres", "state/retry"},
+	"cmd/internal/execute": {"cmd/internal/after", "cmd/internal/check", "cmd/internal/config", "cmd/internal/deltas", "cmd/internal/failure", "cmd/internal/fleet", "cmd/internal/fleet/queue", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/pipeline/cursor", "cmd/internal/pipeline/forecast", "cmd/internal/pipeline/parents", "cmd/internal/pipeline/runid", "cmd/internal/render", "extract", "extract/wire", "load", "schemas", "state", "state/plainerror", "state/postgres", "state/retry"},
 
-	"cmd/internal/fleet":        {"cmd/internal/pipeline", "extract/wire", "schemas", "state", "state/retry"},
+	"cmd/internal/fleet":        {"cmd/internal/pipeline", "extract/wire", "schemas", "state", "state/plainerror", "state/retry"},
 	"cmd/internal/fleet/queue":  {"state"},
 	"cmd/internal/fleet/sizing": {"extract/wire/budget"},
 
@@ -107,7 +107,7 @@ var line = map[string][]string{
 	"cmd/internal/serve/schedule": nil,
 	"cmd/internal/serve/access":   {"cmd/internal/serve", "extract/wire"},
 	"cmd/internal/serve/board":    {"cmd/internal/browse", "cmd/internal/knowledge", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/serve/access", "state"},
-	"cmd/internal/serve/facts":    {"cmd/internal/after", "cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/cursor", "cmd/internal/serve", "cmd/internal/serve/board", "load", "schemas", "state"},
+	"cmd/internal/serve/facts":    {"cmd/internal/after", "cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/cursor", "cmd/internal/serve", "cmd/internal/serve/board", "load", "schemas", "state", "state/plainerror"},
 	"cmd/internal/serve/receive":  {"cmd/internal/serve", "cmd/internal/serve/access", "cmd/internal/signature", "state"},
 	"cmd/internal/serve/signal":   {"cmd/internal/pipeline", "cmd/internal/pipeline/checks", "cmd/internal/pipeline/drift", "cmd/internal/serve", "extract/wire", "state", "state/retry"},
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 // Maintained says which old rows of penstock's own tables were removed from a destination.
@@ -63,7 +64,7 @@ func (x *Executor) maintainPart(ctx context.Context, c *config.Config, p config.
 		}
 		if err != nil {
 			err = fmt.Errorf("maintain %s in destination %s: %w", p.ForSource(source.Text).Key(), d.Name, err)
-			one.Error = x.Redactor.Redact(err.Error())
+			one.Error = x.Redactor.Redact(plainerror.Text(err.Error()))
 			failed = append(failed, err)
 		}
 		all = append(all, one)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 // Outcome is the result of one source in a run over many sources.
@@ -74,7 +75,7 @@ func (t *Outcomes) Add(source string, r pipeline.Report, err error) Outcome {
 		o.Status, o.Seconds, o.code = pipeline.StatusFailed, 0, 1
 	}
 	if err != nil {
-		o.Error = err.Error()
+		o.Error = plainerror.Text(err.Error())
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,6 +12,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/plainerror"
 	"github.com/penstock-data/penstock/state/retry"
 )
 
@@ -154,7 +155,7 @@ func Settle(units []state.Unit, r pipeline.Report, err error, final bool, now ti
 			for _, s := range of[name] {
 				rep.Streams = append(rep.Streams, s)
 				if s.Err != nil {
-					rep.Errors[name] = redact(s.Err.Error()) // Invariant 5
+					rep.Errors[name] = redact(plainerror.Text(s.Err.Error())) // Invariant 5
 				}
 			}
 		}
@@ -184,11 +185,11 @@ func (rep *UnitReport) settle(u state.Unit, r pipeline.Report, err error, final 
 	case r.Status == pipeline.StatusStopped || rep.Status == pipeline.StatusStopped:
 		u.State, rep.Status, rep.Reason = state.UnitWaiting, pipeline.StatusStopped, "its worker was stopped before the unit was complete"
 	case errors.Is(err, state.ErrLocked) || errors.Is(err, state.ErrMoved):
-		u.State, rep.Status, rep.Reason, u.NotBefore = state.UnitParked, pipeline.StatusParked, redact(err.Error()), now.Add(lockedPause*time.Duration(min(u.Attempt, lockedPauses)))
+		u.State, rep.Status, rep.Reason, u.NotBefore = state.UnitParked, pipeline.StatusParked, redact(plainerror.Text(err.Error())), now.Add(lockedPause*time.Duration(min(u.Attempt, lockedPauses)))
 	case err != nil && (final || pipeline.Permanent(err)):
-		u.State, rep.Status, rep.Reason = state.UnitFailed, pipeline.StatusFailed, redact(err.Error())
+		u.State, rep.Status, rep.Reason = state.UnitFailed, pipeline.StatusFailed, redact(plainerror.Text(err.Error()))
 	case err != nil:
-		rep.Reason = redact(err.Error())
+		rep.Reason = redact(plainerror.Text(err.Error()))
 		u = rep.again(u, now)
 	case rep.Status == pipeline.StatusFailed && rep.final():
 		u.State, rep.Reason = state.UnitFailed, "the source refuses the requests; see the streams"

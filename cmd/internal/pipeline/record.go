@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 // runStream is the stream name under which a pipeline's runs are committed. If two runs overlap, the later commit
@@ -168,14 +169,14 @@ func summary(rep Report) any {
 	const most = 5
 	var lines []string
 	if rep.Err != nil {
-		lines = append(lines, rep.Err.Error())
+		lines = append(lines, plainerror.Text(rep.Err.Error()))
 	}
 	more := 0
 	for _, s := range rep.Streams {
 		switch {
 		case s.Err == nil:
 		case len(lines) < most:
-			lines = append(lines, s.Err.Error())
+			lines = append(lines, plainerror.Text(s.Err.Error()))
 		default:
 			more++
 		}

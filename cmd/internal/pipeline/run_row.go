@@ -14,6 +14,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/rowhash"
 	"github.com/penstock-data/penstock/cmd/internal/pipeline/runid"
 	"github.com/penstock-data/penstock/load"
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 // runCounts are the counts of a run in its row of [load.Runs]: sums over the attempts at the run.
@@ -110,7 +111,7 @@ func (r *run) row(rep Report, w *runRow) ([]any, error) {
 		if s.Status != StatusComplete {
 			counts.Open[s.Status] = append(counts.Open[s.Status], s.Title())
 			if s.Err != nil {
-				counts.Words[s.Title()] = short(s.Err.Error())
+				counts.Words[s.Title()] = short(plainerror.Text(s.Err.Error()))
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/penstock-data/penstock/cmd/internal/verify"
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 // Verified prints the outcome per stream, and the differences.
@@ -28,7 +29,7 @@ func Verified(w io.Writer, r verify.Report) error {
 // printDifferences lists the differing rows of a stream, or why it was not compared.
 func printDifferences(w io.Writer, s verify.Result) {
 	if s.Err != nil {
-		fmt.Fprintf(w, "\n%s → %s was not compared: %s\n", s.Stream, s.Destination, Printable(s.Err.Error(), false))
+		fmt.Fprintf(w, "\n%s → %s was not compared: %s\n", s.Stream, s.Destination, Printable(plainerror.Text(s.Err.Error()), false))
 		if h := Remedy(s.Err, s.Stream); h != "" {
 			_ = Hint(w, "  ", h)
 		}
@@ -64,7 +65,7 @@ func VerifyJSON(r verify.Report) verifiedReport {
 	for _, s := range r.Streams {
 		v := verifiedJSON{Result: s, Hint: Remedy(s.Err, s.Stream)}
 		if s.Err != nil {
-			v.Error = s.Err.Error()
+			v.Error = plainerror.Text(s.Err.Error())
 		}
 		out.Streams = append(out.Streams, v)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/serve"
 	"github.com/penstock-data/penstock/cmd/internal/serve/board"
 	"github.com/penstock-data/penstock/state"
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 const shownSlots = 30
@@ -177,7 +178,7 @@ func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
-	return err.Error()
+	return plainerror.Text(err.Error())
 }
 
 // Now implements board.Live.
