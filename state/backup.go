@@ -92,6 +92,9 @@ func MakeBackup(ctx context.Context, dir, target string) (Backup, error) {
 // wrapped.
 func CheckBackup(backupDir string) (Backup, error) {
 	var b Backup
+	if !isDir(backupDir) {
+		return b, fmt.Errorf("%s is not a folder, or does not exist", backupDir)
+	}
 	text, err := ReadNote(filepath.Join(backupDir, manifestName))
 	switch {
 	case err != nil:
@@ -248,4 +251,9 @@ func measure(dir, name string) (BackedUpFile, error) {
 	h := sha256.New()
 	n, err := io.Copy(h, f)
 	return BackedUpFile{Name: filepath.ToSlash(name), Size: n, SHA256: hex.EncodeToString(h.Sum(nil))}, err
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }

@@ -63,7 +63,12 @@ func waitOption(to *time.Duration) func(string) error {
 func absentFile(d config.Destination) error {
 	path, _ := open.FilePath(d)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s does not exist", path)
+		err := fmt.Errorf("%s does not exist", path)
+		if _, missing := os.Stat(filepath.Dir(path)); errors.Is(missing, fs.ErrNotExist) {
+			// Cause: neither the file of the destination nor its folder exists
+			err = failure.Hinted(err, "its folder does not exist either: correct the url of the destination, or create the folder and run `penstock sync`")
+		}
+		return err
 	}
 	return nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract"
 	"github.com/penstock-data/penstock/schemas"
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 // discoverFlags are the flags and arguments of discover.
@@ -244,7 +245,7 @@ func (d *discovery) print(r *open.Run, s config.Stream, c extract.Convention, er
 	if err == nil {
 		out.Facts = k.Facts()
 	} else {
-		out.Error = err.Error()
+		out.Error = plainerror.Text(err.Error())
 		if !known {
 			out.Hint = render.Remedy(err, s.Name)
 		}
@@ -252,7 +253,11 @@ func (d *discovery) print(r *open.Run, s config.Stream, c extract.Convention, er
 	if d.json {
 		return render.NewEncoder(d.out).Encode(out)
 	}
-	_, failed := fmt.Fprintf(d.out, "%s: %s\n", s.Name, render.Plural(c.Requests, "request"))
+	name := s.Name
+	if len(d.conf.Pipelines) > 1 && len(r.Pipeline.To) > 0 { // the output may have the stream once for each pipeline
+		name += " of " + r.Pipeline.Name
+	}
+	_, failed := fmt.Fprintf(d.out, "%s: %s\n", name, render.Plural(c.Requests, "request"))
 	knowledge.PrintFacts(d.out, "  ", out.Facts)
 	if out.Error != "" {
 		_, failed = fmt.Fprintf(d.out, "  %s\n", render.Printable(out.Error, false))

@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
+	"net/url"
 )
 
 // importing has the flags of import.
@@ -93,6 +94,12 @@ func (f importing) check(format string) error {
 	if s := schemas.Surface(f.surface); f.surface != "" && s != schemas.SurfaceApp && s != schemas.SurfaceV2 {
 		return failure.Usage("", "--surface %q: want app or v2", f.surface)
 	}
+	if u, err := url.Parse(f.base); f.base != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return failure.Usage("", "--base-url %q: want https://host/path", f.base)
+	}
+	if f.module != "" && !config.IsName(f.module) {
+		return failure.Usage("", "--module %q: want letters, digits and _, such as shop", f.module)
+	}
 	for _, p := range f.only {
 		if _, err := path.Match(p, ""); err != nil {
 			return failure.Usage("", "--only %q: not a valid pattern", p)
@@ -106,6 +113,9 @@ func importFile(a *app, format, file string, f importing) error {
 		return err
 	}
 	data, err := open.ReadUpTo(file, imports.MaxBytes+1)
+	if err != nil && strings.Contains(file, "://") {
+		return failure.Usage("download the description, and pass the file", "%s is an address, not a file", file)
+	}
 	if err != nil {
 		return failure.Usage("", "read description %s: %w", file, failure.PathCause(err))
 	}
@@ -139,7 +149,11 @@ func importFile(a *app, format, file string, f importing) error {
 	if f.part.Empty() {
 		outcomes = append(outcomes, imports.Gone(entries, streams, outcomes)...)
 	}
-	streams = slices.DeleteFunc(streams, func(s imports.Stream) bool { return !f.wants(s.Name) })
+	all := streams
+	streams = slices.DeleteFunc(slices.Clone(all), func(s imports.Stream) bool { return !f.wants(s.Name) })
+	if len(streams) == 0 && len(all) > 0 {
+		return failure.Usage("without --only, the output lists all streams of the description", "%s: --only selects none of its streams", file)
+	}
 	out, changes, err := imports.Merge(target, have, streams)
 	if err != nil {
 		return tooLarge(badDescription(err), d)

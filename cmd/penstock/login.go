@@ -20,6 +20,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/extract/wire"
+	"github.com/penstock-data/penstock/schemas"
 )
 
 // loginFlags has the flags of login.
@@ -98,6 +99,9 @@ func signInsOf(a *app, c *config.Config, args []string) ([]config.SignIn, error)
 		all = append(all, some...)
 	}
 	if len(args) > 1 {
+		if s := schemas.Surface(args[1]); s != schemas.SurfaceApp && s != schemas.SurfaceV2 {
+			return nil, failure.Usage("", "no surface %q; want app or v2", args[1])
+		}
 		all = slices.DeleteFunc(all, func(s config.SignIn) bool { return string(s.Surface) != args[1] })
 	}
 	if len(all) == 0 {

@@ -15,7 +15,7 @@ func pathCmd(a *app) *cobra.Command {
 	var to open.Selection
 	cmd := &cobra.Command{
 		Use:   "path [TABLE]",
-		Short: "print where a table or a destination is: the folder of its Parquet files, the DuckDB or SQLite file, or the qualified name in Postgres or MySQL",
+		Short: "print where a table or a destination is: a folder, a file or a qualified name",
 		Long: `Prints where a table is, for programs that read it without penstock: for DuckDB
 and SQLite the file, for Postgres and MySQL the qualified name, for a lake in a folder the
 folder with the table's current files. For a lake in a bucket it prints the current files, and

@@ -46,7 +46,7 @@ causes in Postgres, if both the tables and the state are there.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if deadline < 0 {
-				return failure.Usage("", "--deadline %s: want a duration, such as 30m", deadline)
+				return failure.Usage("", "--deadline cannot be negative")
 			}
 			c, p, err := a.open.LoadOneSource(args, source)
 			if err != nil {

@@ -118,11 +118,15 @@ const maxStatement = 1 << 20
 
 // statement returns the SQL of the command line, or else the SQL on stdin.
 func statement(args []string, stdin io.Reader) (string, error) {
-	if len(args) > 0 && args[0] != "-" {
+	const hint = "pass it as an argument, or on stdin: penstock query < report.sql"
+	switch {
+	case len(args) > 0 && strings.TrimSpace(args[0]) == "":
+		return "", failure.Usage(hint, "no SQL statement")
+	case len(args) > 0 && args[0] != "-":
 		return args[0], nil
 	}
 	if f, ok := stdin.(*os.File); ok && len(args) == 0 && term.IsTerminal(int(f.Fd())) {
-		return "", failure.Usage("pass it as an argument, or on stdin: penstock query < report.sql", "no SQL statement")
+		return "", failure.Usage(hint, "no SQL statement")
 	}
 	text, err := io.ReadAll(io.LimitReader(stdin, maxStatement+1))
 	switch {
@@ -131,7 +135,7 @@ func statement(args []string, stdin io.Reader) (string, error) {
 	case len(text) > maxStatement:
 		return "", failure.Usage("", "the SQL statement on stdin is larger than %d bytes", maxStatement)
 	case strings.TrimSpace(string(text)) == "":
-		return "", failure.Usage("pass it as an argument, or on stdin: penstock query < report.sql", "no SQL statement")
+		return "", failure.Usage(hint, "no SQL statement")
 	}
 	return string(text), nil
 }

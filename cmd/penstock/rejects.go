@@ -18,6 +18,7 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/rejects"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
+	"strings"
 )
 
 func rejectsCmd(a *app) *cobra.Command {
@@ -145,11 +146,28 @@ func listRejects(ctx context.Context, a *app, d *open.Reader, stream string, all
 	if err != nil {
 		return fmt.Errorf("list rejects: %w", err)
 	}
+	if len(out.Rows) == 0 && stream != "" && !strings.Contains(stream, "*") { // a table may have rejects of a stream that is no longer configured
+		if err := knownStream(d.Conf, stream); err != nil {
+			return err
+		}
+	}
 	out.Sort("source", "stream", "run", "pass", "ordinal", "pointer")
 	if a.json {
 		return out.Print(a.out, render.FormJSON)
 	}
 	return out.Only("source", "run", "stream", "key", "pointer", "wanted", "raw", "reason").Print(a.out, render.FormTable)
+}
+
+// knownStream returns an error if the configuration has no stream with this name.
+func knownStream(c *config.Config, name string) error {
+	if _, ok := c.Stream(name); ok || len(c.Streams) == 0 {
+		return nil
+	}
+	var names []string
+	for _, s := range c.Streams {
+		names = append(names, s.Name)
+	}
+	return failure.Usage("`penstock streams` lists them", "no stream %q%s", name, config.DidYouMean(name, names))
 }
 
 func rejectsRetryCmd(a *app) *cobra.Command {

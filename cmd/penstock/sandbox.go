@@ -146,10 +146,14 @@ func runSandbox(ctx context.Context, a *app, f sandboxFlags) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(s.subscribe(hook), announceSandbox(a, s.url), announceLists(a, o.Lists)); err != nil {
-		return errors.Join(err, s.close())
+	err = s.subscribe(hook) // before the announcement, which says that the sandbox runs
+	if err == nil {
+		err = errors.Join(announceSandbox(a, s.url), announceLists(a, o.Lists))
 	}
-	if err := s.flood(ctx, flood); err != nil {
+	if err == nil {
+		err = s.flood(ctx, flood)
+	}
+	if err != nil {
 		return errors.Join(err, s.close())
 	}
 	select {
@@ -196,6 +200,9 @@ func serveSandbox(listen string, o sandbox.Options) (*served, error) {
 	handler, err := sandbox.New(o)
 	if err != nil {
 		return nil, failure.Usage("", "%w", err)
+	}
+	if _, _, err := net.SplitHostPort(listen); err != nil {
+		return nil, failure.Usage("--listen 127.0.0.1:0 picks a free port", "--listen %q: want HOST:PORT", listen)
 	}
 	l, err := net.Listen("tcp", listen)
 	if err != nil {

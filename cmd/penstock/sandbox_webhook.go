@@ -58,6 +58,9 @@ func (s *served) subscribe(w *sandbox.Webhook) error {
 	if w == nil {
 		return nil
 	}
+	if w.Connections < 1 {
+		return failure.Usage("", "--webhook-connections must be at least 1")
+	}
 	if _, err := s.handler.Subscribe(*w); err != nil {
 		return failure.Usage("", "%w", err)
 	}

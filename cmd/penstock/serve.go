@@ -53,6 +53,9 @@ penstock worker.`,
 
 // runServe runs the daemon until it is stopped.
 func runServe(ctx context.Context, a *app, slots int) error {
+	if slots < 0 {
+		return failure.Usage("", "--slots cannot be negative")
+	}
 	a.open.Connections = open.ConnectionsFor(slots)
 	c, err := a.open.Load()
 	if err != nil {

@@ -105,7 +105,17 @@ func (f *moveFlags) carrier(d *open.Reader, streams []string) (p config.Pipeline
 		return p, err
 	}
 	c := d.Conf
-	p, err = open.Pick(c.File, "pipeline", "--pipeline", c.Pipelines, func(p config.Pipeline) string { return p.Name }, f.pipeline)
+	known := slices.ContainsFunc(c.Pipelines, func(p config.Pipeline) bool { return p.Name == f.pipeline })
+	into := slices.DeleteFunc(slices.Clone(c.Pipelines), func(p config.Pipeline) bool {
+		return !slices.ContainsFunc(p.To, func(to config.Ref) bool { return to.Text == d.Name })
+	})
+	switch {
+	case known && !slices.ContainsFunc(into, func(p config.Pipeline) bool { return p.Name == f.pipeline }):
+		return p, failure.Usage("", "pipeline %s does not load into destination %s", f.pipeline, d.Name)
+	case f.pipeline != "" || len(into) == 0:
+		into = c.Pipelines
+	}
+	p, err = open.Pick(c.File, "pipeline", "--pipeline", into, func(p config.Pipeline) string { return p.Name }, f.pipeline)
 	if err != nil {
 		return p, err
 	}

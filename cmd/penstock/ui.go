@@ -68,6 +68,13 @@ func runUI(ctx context.Context, a *app, to string, browser bool) (err error) {
 	if err != nil {
 		return err
 	}
+	if only.To != to {
+		for _, d := range c.Destinations {
+			if k, err := a.open.Kinds.Of(c, d); err == nil && k.Absent != nil && k.Absent(d) != nil {
+				return failure.Usage("correct the URL, or load data with `penstock sync` first", "--to %s: %w", to, k.Absent(d))
+			}
+		}
+	}
 	if to != "" && only.To != "" {
 		if _, _, _, err := a.open.Named(only); err != nil {
 			return err

@@ -59,6 +59,7 @@ the captured deliveries become events. A scheme in pipelines.yaml takes preceden
 	}
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 	cmd.Flags().Int64SliceVar(&f.without, "without", nil, "`numbers` of captured deliveries to exclude, such as forged ones")
+	cmd.Flags().Lookup("without").DefValue = "" // the help would print (default [])
 	return cmd
 }
 

@@ -45,6 +45,9 @@ time applies.`,
 			if len(args) > 0 {
 				k.source = args[0]
 			}
+			if err := k.check(); err != nil {
+				return err
+			}
 			return listWebhooks(cmd.Context(), a, k)
 		},
 	}
@@ -55,16 +58,27 @@ time applies.`,
 	return cmd
 }
 
+// check returns an error if the numbers of the filter select nothing.
+func (k eventFilter) check() error {
+	switch {
+	case k.limit < 1:
+		return failure.Usage("", "--number must be at least 1")
+	case k.from < 0 || k.to < 0:
+		return failure.Usage("`penstock webhooks list` shows the ordinals", "an ordinal cannot be negative")
+	case k.to > 0 && k.from > k.to:
+		return failure.Usage("", "--from %d is after --to %d", k.from, k.to)
+	}
+	return nil
+}
+
 // sources returns the selected sources.
 func (k eventFilter) sources(c *config.Config) ([]string, error) {
+	if k.source != "" {
+		return []string{k.source}, knownSource(c, []string{k.source})
+	}
 	var all []string
 	for _, s := range c.Sources {
-		if k.source == "" || k.source == s.Name {
-			all = append(all, s.Name)
-		}
-	}
-	if len(all) == 0 {
-		return nil, failure.Usage("`penstock check` lists the sources", "no source %q in %s", k.source, c.File)
+		all = append(all, s.Name)
 	}
 	return all, nil
 }
@@ -89,7 +103,7 @@ func listWebhooks(ctx context.Context, a *app, k eventFilter) error {
 	if err != nil {
 		return err
 	}
-	if _, err := k.sources(c); err != nil && k.source != "" {
+	if _, err := k.sources(c); err != nil {
 		return err
 	}
 	b, err := a.open.State(c).ReadInbox(ctx)

@@ -51,8 +51,17 @@ func replayEvents(ctx context.Context, a *app, k eventFilter, args []string) err
 	if len(args) == 0 && !k.dead && k.id == "" && k.from == 0 && k.to == 0 {
 		return failure.Usage("`penstock webhooks list` lists events", "name events by ordinal, --id, --from and --to, or --dead")
 	}
+	if len(args) > 0 && (k.dead || k.id != "" || k.source != "" || k.from != 0 || k.to != 0) {
+		return failure.Usage("", "name the events by ordinal, or select them with flags, not both")
+	}
+	if err := k.check(); err != nil {
+		return err
+	}
 	c, err := a.open.Load()
 	if err != nil {
+		return err
+	}
+	if _, err := k.sources(c); err != nil {
 		return err
 	}
 	b, err := a.open.State(c).OpenInbox(ctx, state.InboxOptions{})
@@ -67,6 +76,9 @@ func replayEvents(ctx context.Context, a *app, k eventFilter, args []string) err
 	ordinals, err := ordinalsOf(ctx, a, c, b, k, args)
 	if err != nil {
 		return err
+	}
+	if k.id != "" && len(ordinals) == 0 {
+		return failure.Hinted(fmt.Errorf("the inbox has no event with the id %q", k.id), "`penstock webhooks list` lists events")
 	}
 	sources := map[string]bool{}
 	for _, n := range ordinals {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -61,6 +62,9 @@ func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) string {
 	name := e.GetSpecifiedName()
 	if e.GetSpecifiedShortnames() != "" {
 		return fmt.Sprintf("unknown flag -%s", name)
+	}
+	if strings.ContainsAny(name, " \t\n") { // such as a statement of SQL that begins with a comment
+		return "an argument that begins with - is read as a flag; write -- before it"
 	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

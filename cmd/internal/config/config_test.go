@@ -189,7 +189,7 @@ func TestParseFaults(t *testing.T) {
 		{"comment only", "# nothing\n", "1:1: empty"},
 		{"list at the top", "- a\n", "1:1: the configuration is a list; want a mapping"},
 		{"missing section", "version: 1\n", "1:1: the configuration has no sources"},
-		{"version", with("version: 1", "version: 2"), `1:10: version "2": want a whole number from 1 to 1`},
+		{"version", with("version: 1", "version: 2"), `1:10: version "2": want 1`},
 		{"second document", minimal + "---\nversion: 1\n", "9:1: a second document; want only one"},
 		{"unknown alias", with("from: main", "from: *nobody"), "7:19: alias *nobody has no anchor"},
 
@@ -240,6 +240,7 @@ func TestParseFaults(t *testing.T) {
 		{"mode", with("to: warehouse", "to: warehouse, mode: apend"), `7:46: pipeline nightly mode "apend" is unknown; did you mean "append"?`},
 		{"schema", with("to: warehouse", "to: warehouse, schema: {types: frieze}"), `"frieze" is unknown; did you mean "freeze"?`},
 		{"schedule as text", with("to: warehouse", `to: warehouse, schedule: "0 2 * * *"`), "pipeline nightly schedule is text; want a mapping"},
+		{"cron field", with("to: warehouse", `to: warehouse, schedule: {cron: daily}`), `cron "daily" has 1 field; want five`},
 		{"cron fields", with("to: warehouse", `to: warehouse, schedule: {cron: "0 2 *"}`), "has 3 fields; want five"},
 		{"cron with only a space", with("to: warehouse", `to: warehouse, schedule: {cron: " "}`), "pipeline nightly schedule cron is empty"},
 		{"cron every zero seconds", with("to: warehouse", `to: warehouse, schedule: {cron: "@every 0s"}`), "@every needs whole seconds, at least one"},

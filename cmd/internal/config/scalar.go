@@ -78,7 +78,11 @@ func converted[T any](v value, want string, convert func(string) (T, bool)) (res
 // number returns a function that stores a whole number. The number must be between two limits.
 func number(to *int, low, high int) func(value) {
 	return func(v value) {
-		*to = converted(v, fmt.Sprintf("a whole number from %d to %d", low, high), func(s string) (int, bool) {
+		want := fmt.Sprintf("a whole number from %d to %d", low, high)
+		if low == high {
+			want = strconv.Itoa(low)
+		}
+		*to = converted(v, want, func(s string) (int, bool) {
 			v.observe(sighting{number: true, low: low, high: high})
 			i, err := strconv.Atoi(strings.ReplaceAll(s, "_", ""))
 			return i, err == nil && low <= i && i <= high

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -83,12 +84,16 @@ func (s *Schedule) readCron(v value) bool {
 		return false
 	}
 	f := strings.Fields(text.value)
+	fields := "1 field"
+	if len(f) != 1 {
+		fields = fmt.Sprintf("%d fields", len(f))
+	}
 	switch {
 	case f[0][0] == '@' && !slices.Contains(schedule.Words(), f[0]):
 		v.fault(text.at, "%s %q is unknown%s", v.what, text.raw, suggestion(f[0], schedule.Words()))
 		return false
 	case f[0][0] != '@' && len(f) != 5 && len(f) != 6 && !strings.Contains(f[0], "="):
-		v.fault(text.at, "%s %q has %d fields; want five, or six with seconds first", v.what, text.raw, len(f))
+		v.fault(text.at, "%s %q has %s; want five, or six with seconds first", v.what, text.raw, fields)
 		return false
 	}
 	s.Cron = strings.Join(f, " ")

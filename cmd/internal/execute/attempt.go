@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime/debug"
 	"sync/atomic"
 
@@ -154,7 +155,11 @@ func (x *Executor) load(ctx context.Context, j job, r *open.Run) (pipeline.Repor
 	}
 	if err != nil && len(report.Streams) == 0 {
 		err = fmt.Errorf("sync %s: %w", p.Name, err)
-		if !errors.Is(err, state.ErrLocked) && render.DestinationRemedy(err) == "" { // these have their own hints
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			// Cause: the folder for the file of a destination does not exist
+			err = failure.Hinted(err, "create the folder, or correct the url of the destination; `penstock check` tests it")
+		case !errors.Is(err, state.ErrLocked) && render.DestinationRemedy(err) == "": // these have their own hints
 			// Cause: a run could not begin
 			err = failure.Hinted(err, "run `penstock check` for the cause and what to do; the tables were not changed")
 		}

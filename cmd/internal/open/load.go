@@ -194,11 +194,14 @@ func (o *Opener) LoadPipeline(args []string) (*config.Config, config.Pipeline, e
 // LoadOneSource selects the source with the given name.
 func (o *Opener) LoadOneSource(args []string, source string) (*config.Config, config.Pipeline, error) {
 	c, p, err := o.LoadPipeline(args)
-	if err != nil || !p.MultiSource {
+	if err != nil || !p.MultiSource && source == "" {
 		return c, p, err
 	}
 	from, err := Pick(c.File, "source", "--source", p.From, func(r config.Ref) string { return r.Text }, source)
-	return c, p.ForSource(from.Text), err
+	if err != nil || !p.MultiSource {
+		return c, p, err
+	}
+	return c, p.ForSource(from.Text), nil
 }
 
 // Choose returns the streams of a pipeline that match one of the given patterns. It sets their column limits. If a mask

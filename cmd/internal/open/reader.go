@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
@@ -16,6 +15,9 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
+	"maps"
+	"os"
+	"slices"
 )
 
 // Reader is a destination that a command reads. If Source is set, the reader reads only that source's part of the
@@ -52,7 +54,11 @@ func (q Selection) find(c *config.Config) (d config.Destination, source string, 
 		return d, "", err
 	}
 	if (at || source != "") && !c.MayRead(source) {
-		return d, "", failure.Usage("`penstock sources list` lists them", "no source %q in %s", source, c.File)
+		var names []string
+		for _, s := range c.Sources {
+			names = append(names, s.Name)
+		}
+		return d, "", failure.Usage("`penstock sources list` lists them", "no source %q in %s%s", source, c.File, config.DidYouMean(source, names))
 	}
 	switch {
 	case d.PerSource() && source == "":
@@ -127,7 +133,11 @@ func (o *Opener) readPart(ctx context.Context, c *config.Config, d config.Destin
 	}
 	if p.Absent != nil {
 		if err := p.Absent(d); err != nil {
-			return failure.Hinted(&absentError{fmt.Errorf("open destination %s: %w", d.Name, err)}, "`penstock sync` creates and fills it")
+			hint := "`penstock sync` creates and fills it"
+			if f, ok := errors.AsType[*failure.Error](err); ok && f.Hint != "" {
+				hint = f.Hint
+			}
+			return failure.Hinted(&absentError{fmt.Errorf("open destination %s: %w", d.Name, err)}, hint)
 		}
 	}
 	open := o.Destination
@@ -226,14 +236,15 @@ func (r *Reader) LoadedTable(ctx context.Context, name string) (schemas.Table, e
 	}
 	t, ok := all[name]
 	if !ok {
-		return t, r.unknownTable(name)
+		return t, r.unknownTable(name, all)
 	}
 	return t, nil
 }
 
-func (r *Reader) unknownTable(name string) error {
+func (r *Reader) unknownTable(name string, all map[string]schemas.Table) error {
+	meant := config.DidYouMean(strings.ReplaceAll(name, ".", "_"), slices.Sorted(maps.Keys(all))) // users also write the stream's name
 	return &failure.Error{
-		Err:  fmt.Errorf("no table %q in destination %s", name, r.Name),
+		Err:  fmt.Errorf("no table %q in destination %s%s", name, r.Name, meant),
 		Hint: "`penstock docs` lists what is loaded",
 		Code: failure.ExitFailed,
 	}

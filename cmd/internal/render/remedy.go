@@ -179,7 +179,7 @@ func nextSteps(r pipeline.Report, config string) []string {
 	case count[pipeline.StatusUnavailable] > 0:
 		steps = append(steps, verb("check"))
 	case !landed:
-		return append(steps, verb("sync"))
+		return append(steps, verb("sync "+r.Pipeline))
 	}
 	if r.Status == pipeline.StatusComplete {
 		return append(steps, verb("docs --format html -o dictionary.html"), verb("status"))

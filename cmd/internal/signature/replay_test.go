@@ -49,8 +49,8 @@ func TestReplay(t *testing.T) {
 	require.Equal(t, "evt_1", id(hexed, now, `{"id":"evt_1"}`, "x"))
 
 	require.Contains(t, stripe.Replays(), "the id in header:X-Delivery-Id is not signed and is not used")
-	require.Contains(t, stripe.Replays(), "recognized by their body and signed time, and refused after 5m0s")
-	require.Contains(t, inBody.Replays(), "recognized by their id (json:/id), and refused after 5m0s")
+	require.Contains(t, stripe.Replays(), "recognized by their body and signed time, and refused after 5m")
+	require.Contains(t, inBody.Replays(), "recognized by their id (json:/id), and refused after 5m")
 	require.Contains(t, hexed.Replays(), "for 90 days; no time is signed")
 	require.Contains(t, unsigned.Replays(), "nothing protects")
 }
