@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 
@@ -171,6 +172,10 @@ func openParquet(ctx context.Context, opener *open.Opener, d config.Destination)
 		return nil, err
 	}
 	l, err := parquet.Open(ctx, o)
+	if _, unanswered := errors.AsType[*net.OpError](err); unanswered {
+		// Cause: the object store of a lake does not answer
+		return nil, failure.Hinted(err, "check the bucket and the endpoint in the url of the destination, and that the server is running")
+	}
 	if err != nil {
 		return nil, err
 	}

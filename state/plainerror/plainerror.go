@@ -25,6 +25,7 @@ var rules = []rule{
 	{regexp.MustCompile(`\b` + lookup + `no such host\b`), "the host $1 is not known"},
 	{regexp.MustCompile(`\b` + lookup + `(?:(?:read|write|dial) udp[46]? \S+: )?(?:server misbehaving|i/o timeout|[Tt]emporary failure in name resolution)\b`), "the name server cannot resolve the host $1 at the moment"},
 	{regexp.MustCompile(`\b(?:dial error: )?dial (?:tcp|udp|unix)[46]? (\S+): (?:connect: )?`), "connect to $1: "},
+	{regexp.MustCompile(`(\S+:\d+ \([^()\s]+\)): connect to \S+:\d+: `), "$1: "}, // a driver has named the address already
 	{regexp.MustCompile(`\blisten (?:tcp|udp|unix)[46]? (\S+): bind: `), "listen at $1: "},
 	{regexp.MustCompile(`\b(?:listen|dial) (?:tcp|udp)[46]?: address (\S+): invalid port`), "the port $1 is not valid"},
 	{regexp.MustCompile(`\b(?:listen|dial) (?:tcp|udp)[46]?: `), ""},
@@ -52,6 +53,8 @@ var rules = []rule{
 	{regexp.MustCompile(`\bcould not find flow mapping end token '\}'`), "the closing } is missing"},
 	{regexp.MustCompile(`\bunexpected EOF\b`), "the data ends too early"},
 	{regexp.MustCompile(`: EOF\b`), ": the data ends too early"}, // of a file, for example
+	{regexp.MustCompile(`\b((?:\d+h)?\d+m)0s\b`), "$1"},          // durations: 5m0s is 5m, and 8h0m0s is 8h
+	{regexp.MustCompile(`\b(\d+h)0m\b`), "$1"},
 }
 
 // place matches where encoding/json has found a wrong character.

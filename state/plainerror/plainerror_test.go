@@ -3,6 +3,7 @@ package plainerror_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -42,7 +43,9 @@ func TestText(t *testing.T) {
 	defer cancel()
 	var number int
 	for want, err := range map[string]error{
-		"does not exist":                        failed(os.Open(filepath.Join(dir, "missing"))),
+		"does not exist": failed(os.Open(filepath.Join(dir, "missing"))),
+		"^stopped after 5m, or 8h, or 1h30m, or 10m5s$":                 fmt.Errorf("stopped after %s, or %s, or %s, or %s", 5*time.Minute, 8*time.Hour, 90*time.Minute, 605*time.Second),
+		`^connect to 10.0.0.1:5432 \(db.example\): connection refused$`: errors.New("connect to 10.0.0.1:5432 (db.example): dial error: dial tcp 10.0.0.1:5432: connect: connection refused"),
 		"is a folder":                           failed(os.ReadFile(dir)),
 		"connection refused":                    failed(net.Dial("tcp", closed.Listener.Addr().String())),
 		"^request .*connect to .*refused":       failed(http.Get(closed.URL)),

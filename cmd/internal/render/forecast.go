@@ -81,7 +81,7 @@ func Lasting(seconds float64) time.Duration {
 // outlook compares a run with its forecast. It returns "" if there is no forecast.
 func outlook(r pipeline.Report) string {
 	o := r.Forecast
-	if o == nil {
+	if o == nil || r.Requests == 0 { // nothing was read, for example because every stream is held
 		return ""
 	}
 	return fmt.Sprintf("forecast %s in %s: off by %+.0f %% and %+.0f %%", Plural(int(o.Requests), "request"), Brief(Lasting(o.Seconds)), 100*o.RequestsError, 100*o.SecondsError)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -57,6 +58,17 @@ type SummaryOptions struct {
 	Config  string // configuration file to name in suggested commands; "" for the default
 }
 
+// suggested matches the suggested commands that read the configuration.
+var suggested = regexp.MustCompile(`\bpenstock (check|discover|explain|login|rejects|runs|schema|state|sync) `)
+
+// commands adds the configuration file to the commands in a text, so that they can be copied.
+func (o SummaryOptions) commands(text string) string {
+	if o.Config == "" {
+		return text
+	}
+	return suggested.ReplaceAllString(text, "penstock -c "+strings.ReplaceAll(o.Config, "$", "$$")+" $1 ")
+}
+
 // Summary prints what a run did: problems first, then the totals, then next steps.
 func Summary(w io.Writer, r pipeline.Report, o SummaryOptions) {
 	if r.Paused != "" {
@@ -69,7 +81,7 @@ func Summary(w io.Writer, r pipeline.Report, o SummaryOptions) {
 	}
 	own := slices.DeleteFunc(slices.Clone(r.Streams), func(s pipeline.StreamReport) bool { return misplaced(r, s) })
 	if p := problems(own); len(p) > 0 {
-		printProblems(w, p, o.Verbose)
+		printProblems(w, p, o)
 	}
 	printNotices(w, r.Streams, o.Verbose)
 	printChecks(w, r.Streams, o.Verbose)
@@ -212,9 +224,9 @@ func innermost(err error) error {
 // explains the others.
 const maxProblems = 12
 
-func printProblems(w io.Writer, all []problem, verbose bool) {
+func printProblems(w io.Writer, all []problem, o SummaryOptions) {
 	printed := all
-	if !verbose {
+	if !o.Verbose {
 		printed = all[:min(len(all), maxProblems)]
 	}
 	for _, p := range printed {
@@ -230,13 +242,13 @@ func printProblems(w io.Writer, all []problem, verbose bool) {
 		}
 		fmt.Fprintf(w, "%s %s\n", Label(w, string(p.Status)), names)
 		if p.Err != nil {
-			fmt.Fprintf(w, "            %s\n", Printable(plainerror.Text(p.Err.Error()), false))
+			fmt.Fprintf(w, "            %s\n", Printable(o.commands(plainerror.Text(p.Err.Error())), false))
 		}
 		if p.Counts.Rejected > 0 {
 			fmt.Fprintf(w, "            %s rejected\n", Plural(int(p.Counts.Rejected), "record"))
 		}
 		if h := remedy(p.StreamReport); h != "" {
-			_ = Hint(w, "            ", h)
+			_ = Hint(w, "            ", o.commands(h))
 		}
 	}
 	if n := len(all) - len(printed); n > 0 {
