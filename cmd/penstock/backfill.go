@@ -31,6 +31,11 @@ missing or in the future, or if the source has no filter for the end.`,
   penstock backfill --stream 'sales.*'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			for _, name := range []string{"from", "to"} { // an empty variable of a script must not start a backfill of everything
+				if flag := cmd.Flags().Lookup(name); flag.Changed && flag.Value.String() == "" {
+					return failure.Usage("leave the flag out to read without this bound", "--%s is empty: want a date such as 2025-01-31", name)
+				}
+			}
 			b, err := rangeOf(from, to, time.Now())
 			if err != nil {
 				return err

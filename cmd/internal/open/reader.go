@@ -49,16 +49,16 @@ func (q Selection) find(c *config.Config) (d config.Destination, source string, 
 	if !at {
 		source = q.Source
 	}
-	d, err = Pick(c.File, "destination", "--to", c.Destinations, func(d config.Destination) string { return d.Name }, to)
-	if err != nil {
-		return d, "", err
-	}
 	if (at || source != "") && !c.MayRead(source) {
 		var names []string
 		for _, s := range c.Sources {
 			names = append(names, s.Name)
 		}
 		return d, "", failure.Usage("`penstock sources list` lists them", "no source %q in %s%s", source, c.File, config.DidYouMean(source, names))
+	}
+	d, err = Pick(c.File, "destination", "--to", c.Destinations, func(d config.Destination) string { return d.Name }, to)
+	if err != nil {
+		return d, "", err
 	}
 	switch {
 	case d.PerSource() && source == "":
