@@ -2,9 +2,11 @@ package main
 
 import (
 	"cmp"
+	"math"
 	"time"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/fleet"
@@ -72,34 +74,51 @@ func planFleet(f forecast.Forecast, families [][]string, w fleetFlags, within ti
 	spaces := sizing.Workspaces{Count: w.workspaces, Parts: partsOf(f, families, w.records), Skew: unlikeSizes, Latency: w.latency,
 		Rate: rateOf(f)}
 	p := render.FleetPlan{Workspaces: w.workspaces, Rate: spaces.Rate, Within: within.Seconds(), Latency: w.latency.Seconds(), Worker: w.fleet, Most: maxWorkspaces}
-	var first, night render.FleetRun
-	for n := 1; n <= maxWorkers; n *= 2 {
-		options := w.fleet
-		options.Workers = n
-		var o sizing.Outcome
-		var err error
-		if first, o, err = planRun(spaces, options, sizing.Measured(), within, first.Largest); err != nil {
-			return p, err
-		}
-		if night, _, err = planRun(spaces, options, sizing.MeasuredUnchanged(), within, night.Largest); err != nil {
-			return p, err
-		}
-		p.Records, p.Requests = o.Records, o.Requests
-		p.Fleets = append(p.Fleets, render.FleetRow{Workers: n, FleetRun: first, Connections: o.Connections, Night: night})
+	var first, night []plannedRun
+	var both errgroup.Group // each takes seconds of one core
+	both.Go(func() (err error) {
+		first, err = planRuns(spaces, w.fleet, sizing.Measured(), within)
+		return err
+	})
+	both.Go(func() (err error) {
+		night, err = planRuns(spaces, w.fleet, sizing.MeasuredUnchanged(), within)
+		return err
+	})
+	if err := both.Wait(); err != nil {
+		return p, err
+	}
+	p.Records, p.Requests = int64(math.Round(first[0].Records)), int64(math.Round(first[0].Requests))
+	for i, r := range first {
+		p.Fleets = append(p.Fleets, render.FleetRow{Workers: r.workers, FleetRun: r.FleetRun, Connections: r.Connections, Night: night[i].FleetRun})
 	}
 	return p, nil
 }
 
-// planRun simulates one run of a fleet, and finds the largest number of workspaces that the fleet reads in time. A smaller
-// fleet reads the given number of workspaces.
-func planRun(spaces sizing.Workspaces, f sizing.Fleet, c sizing.Costs, within time.Duration, smaller int) (r render.FleetRun, o sizing.Outcome, err error) {
-	if o, err = sizing.Run(spaces, f, c); err != nil {
-		return r, o, err
+// plannedRun is the simulation of one run of a fleet.
+type plannedRun struct {
+	workers int
+	render.FleetRun
+	sizing.Outcome
+}
+
+// planRuns simulates a run of fleets of one to 64 workers, and finds the largest number of workspaces that each fleet reads
+// in time.
+func planRuns(spaces sizing.Workspaces, f sizing.Fleet, c sizing.Costs, within time.Duration) (all []plannedRun, err error) {
+	largest := 0
+	for f.Workers = 1; f.Workers <= maxWorkers; f.Workers *= 2 {
+		o, err := sizing.Run(spaces, f, c)
+		if err != nil {
+			return nil, err
+		}
+		r := render.FleetRun{Seconds: o.Took.Seconds(), Bound: o.Bound, Waits: o.Waits, WorkerUse: o.WorkerUse, DatabaseUse: o.DatabaseUse,
+			Transactions: o.StatePer, WAL: int64(math.Round(o.WAL)), WALPer: int64(math.Round(o.WAL / o.Took.Seconds()))}
+		if largest, r.Then, err = sizing.Largest(spaces, f, c, within, largest, maxWorkspaces); err != nil {
+			return nil, err
+		}
+		r.Largest = largest
+		all = append(all, plannedRun{f.Workers, r, o})
 	}
-	r = render.FleetRun{Seconds: o.Took.Seconds(), Bound: o.Bound, Waits: o.Waits, WorkerUse: o.WorkerUse, DatabaseUse: o.DatabaseUse,
-		Transactions: o.StatePer, WAL: o.WAL, WALPer: o.WAL / o.Took.Seconds()}
-	r.Largest, r.Then, err = sizing.Largest(spaces, f, c, within, smaller, maxWorkspaces)
-	return r, o, err
+	return all, nil
 }
 
 // rateOf returns the requests per second of one workspace. All streams that use the same credential form a lane. A run

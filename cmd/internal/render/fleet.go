@@ -14,8 +14,8 @@ import (
 // FleetPlan is the output of `plan --fleet --json`.
 type FleetPlan struct {
 	Workspaces int          `json:"workspaces"`
-	Records    float64      `json:"records"`         // records of all workspaces
-	Requests   float64      `json:"requests"`        // requests of all workspaces
+	Records    int64        `json:"records"`         // records of all workspaces
+	Requests   int64        `json:"requests"`        // requests of all workspaces
 	Rate       float64      `json:"rate"`            // requests per second that each key allows
 	Latency    float64      `json:"latency_seconds"` // time until a response
 	Within     float64      `json:"within_seconds"`
@@ -40,8 +40,8 @@ type FleetRun struct {
 	WorkerUse    float64                  `json:"worker_use"`
 	DatabaseUse  float64                  `json:"database_use"`
 	Transactions float64                  `json:"state_transactions_per_second"`
-	WAL          float64                  `json:"wal_bytes"` // bytes of WAL of the tables and the state
-	WALPer       float64                  `json:"wal_bytes_per_second"`
+	WAL          int64                    `json:"wal_bytes"` // bytes of WAL of the tables and the state
+	WALPer       int64                    `json:"wal_bytes_per_second"`
 	Largest      int                      `json:"workspaces_within"` // workspaces that could be read in within_seconds
 	Then         sizing.Limit             `json:"then"`              // the limit that prevents more workspaces than Largest
 }
@@ -59,13 +59,13 @@ func Fleet(w io.Writer, p FleetPlan) {
 	fmt.Fprintln(w, "\na later run that finds no change")
 	fleetTable(w, p, func(r FleetRow) FleetRun { return r.Night })
 	fmt.Fprintf(w, "\n%s, %s requests, %s rows, in the first run; each key allows %.3g requests per second, a response takes %s\n",
-		Plural(p.Workspaces, "workspace"), Grouped(int64(math.Round(p.Requests))), Grouped(int64(math.Round(p.Records))), p.Rate, Brief(Lasting(p.Latency)))
+		Plural(p.Workspaces, "workspace"), Grouped(p.Requests), Grouped(p.Records), p.Rate, Brief(Lasting(p.Latency)))
 	allowed := "any number of"
 	if p.Worker.Connections > 0 {
 		allowed = Grouped(int64(p.Worker.Connections))
 	}
 	fmt.Fprintf(w, "each worker has %s and %d units at once; Postgres (tables and state) has %s and %s connections, and writes %s MB of WAL\n",
-		cores(p.Worker.Cores), p.Worker.Slots, cores(p.Worker.Database), allowed, Grouped(int64(math.Ceil(p.Fleets[0].WAL/1e6))))
+		cores(p.Worker.Cores), p.Worker.Slots, cores(p.Worker.Database), allowed, Grouped(int64(math.Ceil(float64(p.Fleets[0].WAL)/1e6))))
 	enoughWorkers(w, p)
 }
 
@@ -74,7 +74,7 @@ func fleetTable(w io.Writer, p FleetPlan, of func(FleetRow) FleetRun) {
 		fmt.Sprintf("#workspaces in %s", Brief(Lasting(p.Within))), "then")
 	for _, row := range p.Fleets {
 		r := of(row)
-		g.Add(row.Workers, Lasting(r.Seconds), waitsFor[r.Bound], percent(r.WorkerUse), percent(r.DatabaseUse), row.Connections, int(r.Transactions), fmt.Sprintf("%.1f", r.WALPer/1e6), r.Largest, waitsFor[r.Then])
+		g.Add(row.Workers, Lasting(r.Seconds), waitsFor[r.Bound], percent(r.WorkerUse), percent(r.DatabaseUse), row.Connections, int(r.Transactions), fmt.Sprintf("%.1f", float64(r.WALPer)/1e6), r.Largest, waitsFor[r.Then])
 	}
 	g.Render(w)
 }
