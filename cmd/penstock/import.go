@@ -12,13 +12,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"net/url"
+
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/imports"
 	"github.com/penstock-data/penstock/cmd/internal/open"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/schemas"
-	"net/url"
 )
 
 // importing has the flags of import.

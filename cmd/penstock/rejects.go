@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"strings"
+
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
@@ -18,7 +20,6 @@ import (
 	"github.com/penstock-data/penstock/cmd/internal/rejects"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 	"github.com/penstock-data/penstock/load"
-	"strings"
 )
 
 func rejectsCmd(a *app) *cobra.Command {

@@ -7,6 +7,10 @@ import (
 	"net"
 	"strings"
 
+	"maps"
+	"os"
+	"slices"
+
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/history"
@@ -15,9 +19,6 @@ import (
 	"github.com/penstock-data/penstock/load"
 	"github.com/penstock-data/penstock/schemas"
 	"github.com/penstock-data/penstock/state"
-	"maps"
-	"os"
-	"slices"
 )
 
 // Reader is a destination that a command reads. If Source is set, the reader reads only that source's part of the
