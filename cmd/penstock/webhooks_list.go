@@ -1,11 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -114,51 +114,72 @@ func listWebhooks(ctx context.Context, a *app, k eventFilter) error {
 		return fmt.Errorf("list webhooks: %w", err)
 	}
 	defer b.Close()
-	letters, err := keptEvents(ctx, c, b, k)
-	if err != nil {
-		return fmt.Errorf("list webhooks: %w", err)
-	}
 	read, err := readersOf(c, b)
 	if err != nil {
 		return err
 	}
-	var all []shownEvent
-	for _, l := range letters {
-		all = append(all, shownAs(read[l.Source].Read(l.Event), l.Reason))
+	all, err := keptEvents(ctx, c, b, k, func(l state.DeadLetter) shownEvent { return shownAs(read[l.Source].Read(l.Event), l.Reason) })
+	if err != nil {
+		return fmt.Errorf("list webhooks: %w", err)
 	}
 	return printEvents(a, all)
 }
 
-// keptEvents returns the selected events of the inbox, sorted by ordinal.
-func keptEvents(ctx context.Context, c *config.Config, b state.Inbox, k eventFilter) ([]state.DeadLetter, error) {
+// keptEvents returns the selected events of the inbox, sorted by ordinal, in the form that form() gives them. It reads
+// the inbox in pages, and the events of only one page are in memory at once. // Invariant 6
+func keptEvents[T any](ctx context.Context, c *config.Config, b state.Inbox, k eventFilter, form func(state.DeadLetter) T) ([]T, error) {
 	sources, err := k.sources(c)
 	if err != nil {
 		return nil, err
 	}
-	var all []state.DeadLetter
-	for _, source := range sources {
-		dead, err := b.DeadLetters(ctx, source, k.from-1, k.limit)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, dead...)
-		if k.dead {
-			continue
-		}
-		events, err := b.Events(ctx, source, k.from-1, k.limit)
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range events {
-			all = append(all, state.DeadLetter{Event: e})
+	kept := map[int64]T{}
+	keep := func(l state.DeadLetter) {
+		if _, dead := kept[l.Ordinal]; !dead { // Events returns dead letters too, but without the reason
+			kept[l.Ordinal] = form(l)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b state.DeadLetter) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
-	all = slices.CompactFunc(all, func(a, b state.DeadLetter) bool { return a.Ordinal == b.Ordinal }) // if the list has an event and its dead letter, keep the dead letter
-	all = slices.DeleteFunc(all, func(l state.DeadLetter) bool {
-		return k.to > 0 && l.Ordinal > k.to || k.id != "" && l.ID != k.id
-	})
-	return all[:min(len(all), k.limit)], nil
+	for _, source := range sources {
+		err := k.each(func(after int64) ([]state.DeadLetter, error) { return b.DeadLetters(ctx, source, after, k.limit) }, keep)
+		if err == nil && !k.dead {
+			err = k.each(func(after int64) ([]state.DeadLetter, error) {
+				events, err := b.Events(ctx, source, after, k.limit)
+				page := make([]state.DeadLetter, len(events))
+				for i, e := range events {
+					page[i].Event = e
+				}
+				return page, err
+			}, keep)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	var all []T
+	for _, n := range slices.Sorted(maps.Keys(kept))[:min(len(kept), k.limit)] {
+		all = append(all, kept[n])
+	}
+	return all, nil
+}
+
+// each reads events page by page, and calls keep() for those that the filter selects, at most for k.limit events. The
+// store returns only some of the events at a time, so the filter may select an event that is not in the first page.
+func (k eventFilter) each(read func(after int64) ([]state.DeadLetter, error), keep func(state.DeadLetter)) error {
+	for after, n := k.from-1, 0; ; {
+		page, err := read(after)
+		if err != nil || len(page) == 0 {
+			return err
+		}
+		for _, l := range page {
+			if n == k.limit || k.to > 0 && l.Ordinal > k.to {
+				return nil
+			}
+			if k.id == "" || l.ID == k.id {
+				keep(l)
+				n++
+			}
+			after = l.Ordinal
+		}
+	}
 }
 
 // readersOf returns a reader for each source. A reader finds out to which streams an event belongs.

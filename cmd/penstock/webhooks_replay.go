@@ -78,6 +78,9 @@ func replayEvents(ctx context.Context, a *app, k eventFilter, args []string) err
 		return err
 	}
 	if k.id != "" && len(ordinals) == 0 {
+		if k.source != "" || k.from != 0 || k.to != 0 || k.dead { // the inbox may have an event with this id that these flags leave out
+			return failure.Hinted(fmt.Errorf("no event matches --id %q and the other flags", k.id), "`penstock webhooks list` lists events")
+		}
 		return failure.Hinted(fmt.Errorf("the inbox has no event with the id %q", k.id), "`penstock webhooks list` lists events")
 	}
 	sources := map[string]bool{}
@@ -111,11 +114,7 @@ func ordinalsOf(ctx context.Context, a *app, c *config.Config, b state.Inbox, k 
 	if len(args) > 0 {
 		return all, nil
 	}
-	letters, err := keptEvents(ctx, c, b, k)
-	for _, l := range letters {
-		all = append(all, l.Ordinal)
-	}
-	return all, err
+	return keptEvents(ctx, c, b, k, func(l state.DeadLetter) int64 { return l.Ordinal })
 }
 
 // applyAll applies the waiting events of the sources, for each pipeline that reads these sources.
