@@ -63,8 +63,15 @@ func unknownFlag(cmd *cobra.Command, e *pflag.NotExistError) string {
 	if e.GetSpecifiedShortnames() != "" {
 		return fmt.Sprintf("unknown flag -%s", name)
 	}
-	if strings.ContainsAny(name, " \t\n") { // such as a statement of SQL that begins with a comment
-		return "an argument that begins with - is read as a flag; write -- before it"
+	if i := strings.IndexAny(name, " \t\n"); i >= 0 {
+		first := name[:i]
+		switch {
+		case i > 0 && cmd.Flags().Lookup(first) != nil: // such as a quoted variable of a shell
+			return fmt.Sprintf("--%s and its value are one argument; write them as two arguments, or as --%[1]s=VALUE", first)
+		case i == 0 || strings.Contains(strings.TrimSpace(name), "\n"): // such as a statement of SQL that begins with a comment
+			return "an argument that begins with - is read as a flag; write -- before it"
+		}
+		name = first
 	}
 	var known []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
