@@ -137,17 +137,17 @@ func listRejects(ctx context.Context, a *app, d *open.Reader, stream string, all
 	if _, err := path.Match(stream, ""); err != nil {
 		return failure.Usage("", "--stream %q: only * is a wildcard", stream)
 	}
+	seen := false // the table has rejects of this stream, perhaps only resolved ones; the stream may no longer be configured
 	out, err := d.Project(ctx, load.Rejects, rejectColumns, func(r history.Row) bool {
-		if !all && r.Value("resolved_at") != nil {
-			return false
-		}
 		ok, _ := path.Match(stream, r.Text("stream"))
-		return stream == "" || ok
+		ok = ok || stream == ""
+		seen = seen || ok
+		return ok && (all || r.Value("resolved_at") == nil)
 	})
 	if err != nil {
 		return fmt.Errorf("list rejects: %w", err)
 	}
-	if len(out.Rows) == 0 && stream != "" && !strings.Contains(stream, "*") { // a table may have rejects of a stream that is no longer configured
+	if !seen && stream != "" && !strings.Contains(stream, "*") {
 		if err := knownStream(d.Conf, stream); err != nil {
 			return err
 		}
