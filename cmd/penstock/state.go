@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"slices"
 	"time"
@@ -85,7 +86,7 @@ positions are read again. If it is moved forward, they are not read.`,
 				return failure.Usage("`penstock state show` prints cursors; `penstock state reset` goes back to the beginning", "%q is not a cursor", args[1])
 			}
 			return a.open.Read(cmd.Context(), f.to, func(d *open.Reader) error {
-				p, err := f.carrier(d, args[:1])
+				p, err := f.carrier(cmd.Context(), d, args[:1])
 				if err != nil {
 					return err
 				}
@@ -94,33 +95,45 @@ positions are read again. If it is moved forward, they are not read.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&f.pipeline, "pipeline", "", "`name` of the pipeline, if the configuration has several")
+	cmd.Flags().StringVar(&f.pipeline, "pipeline", "", "`name` of the pipeline, if several load into the destination, or none")
 	return cmd
 }
 
-// carrier returns the selected pipeline. It returns an error if the pipeline does not have the streams. It also
-// returns an error if there are several sources and none of them is selected.
-func (f *moveFlags) carrier(d *open.Reader, streams []string) (p config.Pipeline, err error) {
+// carrier returns the selected pipeline. It returns an error if the pipeline does not have the streams, or if it neither
+// loads into the destination nor has cursors there. It also returns an error if there are several sources and none of
+// them is selected.
+func (f *moveFlags) carrier(ctx context.Context, d *open.Reader, streams []string) (p config.Pipeline, err error) {
 	if err := d.One(); err != nil {
 		return p, err
 	}
 	c := d.Conf
-	known := slices.ContainsFunc(c.Pipelines, func(p config.Pipeline) bool { return p.Name == f.pipeline })
-	into := slices.DeleteFunc(slices.Clone(c.Pipelines), func(p config.Pipeline) bool {
-		return !slices.ContainsFunc(p.To, func(to config.Ref) bool { return to.Text == d.Name })
-	})
-	switch {
-	case known && !slices.ContainsFunc(into, func(p config.Pipeline) bool { return p.Name == f.pipeline }):
-		return p, failure.Usage("", "pipeline %s does not load into destination %s", f.pipeline, d.Name)
-	case f.pipeline != "" || len(into) == 0:
-		into = c.Pipelines
+	choices := slices.DeleteFunc(slices.Clone(c.Pipelines), func(p config.Pipeline) bool { return !loadsInto(p, d.Name) })
+	if f.pipeline != "" || len(choices) == 0 {
+		choices = c.Pipelines
 	}
-	p, err = open.Pick(c.File, "pipeline", "--pipeline", into, func(p config.Pipeline) string { return p.Name }, f.pipeline)
+	p, err = open.Pick(c.File, "pipeline", "--pipeline", choices, func(p config.Pipeline) string { return p.Name }, f.pipeline)
+	if e, ok := errors.AsType[*failure.Error](err); ok && f.pipeline == "" && len(choices) < len(c.Pipelines) {
+		return p, failure.Usage(e.Hint, "name a pipeline: %d load into destination %s", len(choices), d.Name)
+	}
 	if err != nil {
 		return p, err
 	}
+	if f.pipeline != "" && !loadsInto(p, d.Name) {
+		all, err := cursorsOf(ctx, d)
+		if err != nil {
+			return p, err
+		}
+		if !slices.ContainsFunc(all, func(l cursorLine) bool { return l.Pipeline == p.Name }) {
+			return p, failure.Usage("", "pipeline %s does not load into destination %s, and has no cursors there", p.Name, d.Name)
+		}
+	}
 	_, err = c.Select(p, streams)
 	return p, err
+}
+
+// loadsInto reports whether a pipeline loads into a destination.
+func loadsInto(p config.Pipeline, destination string) bool {
+	return slices.ContainsFunc(p.To, func(to config.Ref) bool { return to.Text == destination })
 }
 
 func stateResetCmd(a *app) *cobra.Command {
@@ -142,13 +155,13 @@ that have not changed are counted as unchanged.`,
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&f.pipeline, "pipeline", "", "`name` of the pipeline, if the configuration has several")
+	cmd.Flags().StringVar(&f.pipeline, "pipeline", "", "`name` of the pipeline, if several load into the destination, or none")
 	cmd.Flags().StringArrayVar(&f.streams, "stream", nil, "streams that match a `pattern` as in pipelines.yaml; may be repeated")
 	return cmd
 }
 
 func resetCursors(ctx context.Context, a *app, d *open.Reader, f moveFlags) error {
-	p, err := f.carrier(d, f.streams)
+	p, err := f.carrier(ctx, d, f.streams)
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ workspace, use state reset instead: the records of that workspace then replace t
 		},
 	}
 	f.register(cmd)
-	cmd.Flags().StringVar(&f.pipeline, "pipeline", "", "`name` of the pipeline, if the configuration has several")
+	cmd.Flags().StringVar(&f.pipeline, "pipeline", "", "`name` of the pipeline, if several load into the destination, or none")
 	cmd.Flags().StringArrayVar(&f.streams, "stream", nil, "only streams that match a `pattern` as in pipelines.yaml; may be repeated")
 	return cmd
 }
@@ -84,7 +84,7 @@ func adoptTables(ctx context.Context, a *app, d *open.Reader, f moveFlags) error
 
 // adoptions returns the tables that the pipeline's streams load into, but that belong to another owner.
 func adoptions(ctx context.Context, d *open.Reader, f moveFlags) (todo []adoption, err error) {
-	p, err := f.carrier(d, f.streams)
+	p, err := f.carrier(ctx, d, f.streams)
 	if err != nil {
 		return nil, err
 	}
