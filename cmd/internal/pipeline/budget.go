@@ -38,7 +38,7 @@ func (b *Budget) try(cost int64) bool { return b.sem.TryAcquire(cost) }
 // wait reserves bytes, and waits until they are free. // Invariant 15: the queues start their commits, which free bytes
 func (b *Budget) wait(ctx context.Context, cost int64) error {
 	for _, q := range b.count(1) {
-		q.start()
+		q.press()
 	}
 	defer b.count(-1)
 	return b.sem.Acquire(ctx, cost)

@@ -23,8 +23,9 @@ type settleQueue struct {
 	mu      sync.Mutex
 	reading int // streams that have a worker slot
 	waiting []*waiting
-	idle    *time.Timer // starts a commit after settleIdle if no stream is being read then; nil: not set
-	aged    *time.Timer // starts a commit after settleAge; nil: not set
+	running map[*surveyedDestination]int // commits that run
+	idle    *time.Timer                  // starts a commit after settleIdle if no stream is being read then; nil: not set
+	aged    *time.Timer                  // starts a commit after settleAge; nil: not set
 }
 
 const (
@@ -48,7 +49,7 @@ func (w *waiting) release() {
 
 // newSettleQueue returns a queue for a run with this number of workers. Its commits use ctx.
 func newSettleQueue(ctx context.Context, workers int, budget *Budget) *settleQueue {
-	return &settleQueue{ctx: ctx, budget: budget, workers: semaphore.NewWeighted(int64(workers))}
+	return &settleQueue{ctx: ctx, budget: budget, workers: semaphore.NewWeighted(int64(workers)), running: map[*surveyedDestination]int{}}
 }
 
 // slot is the worker slot of a stream.
@@ -128,50 +129,75 @@ func (q *settleQueue) arm() {
 			defer q.mu.Unlock()
 			q.idle = nil
 			if q.reading == 0 {
-				q.flush()
+				q.flush(q.ready)
 			}
 		})
 	}
 	if q.aged == nil {
-		q.aged = time.AfterFunc(settleAge, q.start)
+		q.aged = time.AfterFunc(settleAge, func() {
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			q.aged = nil
+			q.flush(func(*surveyedDestination) bool { return true })
+		})
 	}
 }
 
-// start starts to commit the waiting settlements.
-func (q *settleQueue) start() {
+// press starts to commit the waiting settlements, because a stream waits for bytes.
+func (q *settleQueue) press() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.flush()
+	q.flush(q.ready)
 }
 
-// flush starts to commit the waiting settlements, in one transaction per destination. The caller holds q.mu.
-func (q *settleQueue) flush() {
+// ready reports whether no commit to a destination runs. While one runs, the settlements for this destination gather for
+// the next commit. The caller holds q.mu.
+func (q *settleQueue) ready(to *surveyedDestination) bool { return q.running[to] == 0 }
+
+// flush starts to commit the waiting settlements, in one transaction per destination, for the destinations that are
+// ready. The caller holds q.mu.
+func (q *settleQueue) flush(ready func(*surveyedDestination) bool) {
 	all := map[*surveyedDestination][]*waiting{}
-	for _, w := range q.waiting {
-		all[w.to] = append(all[w.to], w)
-	}
-	q.waiting = nil
-	if q.aged != nil {
+	q.waiting = slices.DeleteFunc(q.waiting, func(w *waiting) bool {
+		if ready(w.to) {
+			all[w.to] = append(all[w.to], w)
+		}
+		return ready(w.to)
+	})
+	if len(q.waiting) == 0 && q.aged != nil {
 		q.aged.Stop()
 		q.aged = nil
 	}
 	for to, group := range all {
+		q.running[to]++
 		q.commits.Go(func() {
-			settlements := make([]load.Settlement, len(group))
-			for i, w := range group {
-				settlements[i] = w.Settlement
-			}
-			errs := make([]error, len(group))
-			if err := Guard("settle", func() error { errs = to.by.Settle(q.ctx, settlements); return nil }); err != nil {
-				for i := range errs {
-					errs[i] = err
-				}
-			}
-			for i, w := range group {
-				w.release()
-				w.done <- errs[i]
+			q.commit(to, group)
+			q.mu.Lock()
+			q.running[to]--
+			q.arm()
+			q.mu.Unlock()
+			if q.budget.short() { // a stream that began to wait before running[to] was 0 has started no commit
+				q.press()
 			}
 		})
+	}
+}
+
+// commit commits the settlements in one transaction.
+func (q *settleQueue) commit(to *surveyedDestination, group []*waiting) {
+	settlements := make([]load.Settlement, len(group))
+	for i, w := range group {
+		settlements[i] = w.Settlement
+	}
+	errs := make([]error, len(group))
+	if err := Guard("settle", func() error { errs = to.by.Settle(q.ctx, settlements); return nil }); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+	}
+	for i, w := range group {
+		w.release()
+		w.done <- errs[i]
 	}
 }
 
@@ -187,7 +213,7 @@ func (q *settleQueue) settle(ctx context.Context, s *slot, to *surveyedDestinati
 	q.arm()
 	q.mu.Unlock()
 	if q.budget.short() {
-		q.start()
+		q.press()
 	}
 	s.leave()
 	select {

@@ -3,6 +3,8 @@ package pipeline
 import (
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +60,51 @@ func TestSettlementDoesNotHoldBytesThatAStreamWaitsFor(t *testing.T) {
 		r.must(StatusComplete)
 		require.Less(t, time.Since(begun), settleAge)
 		require.Empty(t, r.config.Budget.queues)
+		require.False(t, r.config.Budget.short())
+	})
+}
+
+// slow is a destination that needs a second to settle streams. It counts the streams of each settlement, and how many
+// settlements run at once.
+type slow struct {
+	*loadtest.Memory
+	running, most atomic.Int32
+	mu            sync.Mutex
+	settled       []int
+}
+
+// Settle implements [load.Surveyor].
+func (l *slow) Settle(ctx context.Context, all []load.Settlement) []error {
+	if all[0].Key.Stream == runStream {
+		return l.Memory.Settle(ctx, all)
+	}
+	l.most.Store(max(l.most.Load(), l.running.Add(1)))
+	defer l.running.Add(-1)
+	time.Sleep(time.Second)
+	l.mu.Lock()
+	l.settled = append(l.settled, len(all))
+	l.mu.Unlock()
+	return l.Memory.Settle(ctx, all)
+}
+
+// While streams wait for bytes, one commit follows another, and each commits the settlements that gathered meanwhile.
+func TestSettlementsGatherWhileOneIsCommitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lists, streams := map[string]*sourcetest.List{}, []schemas.Stream{}
+		for i := range 12 {
+			name := fmt.Sprintf("users_log%02d", i)
+			lists[name] = &sourcetest.List{Records: sourcetest.Records(0, 5), Size: 10, Total: true}
+			streams = append(streams, sourcetest.Stream(name))
+		}
+		r := newRig(t, lists, streams...)
+		r.config.limits, r.config.Workers, r.config.Budget = limits{}, 4, NewBudget(400)
+		r.must(StatusComplete)
+		to := &slow{Memory: r.memory}
+		r.config.Destinations = []Destination{{Name: "warehouse", Destination: to}}
+		r.must(StatusComplete)
+		t.Log(to.settled)
+		require.EqualValues(t, 1, to.most.Load())
+		require.Less(t, len(to.settled), len(streams)/2)
 	})
 }
 
