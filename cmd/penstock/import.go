@@ -6,13 +6,12 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-
-	"net/url"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"

@@ -7,10 +7,9 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
-
-	"strings"
 
 	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"

@@ -70,8 +70,12 @@ func runUI(ctx context.Context, a *app, to string, browser bool) (err error) {
 	}
 	if only.To != to {
 		for _, d := range c.Destinations {
-			if k, err := a.open.Kinds.Of(c, d); err == nil && k.Absent != nil && k.Absent(d) != nil {
-				return failure.Usage("correct the URL, or load data with `penstock sync` first", "--to %s: %w", to, k.Absent(d))
+			k, err := a.open.Kinds.Of(c, d)
+			if err != nil || k.Absent == nil {
+				continue
+			}
+			if err := k.Absent(d); err != nil {
+				return failure.Usage("correct the URL, or load data with `penstock sync` first", "--to %s: %w", to, err)
 			}
 		}
 	}
