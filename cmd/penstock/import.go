@@ -97,8 +97,8 @@ func (f importing) check(format string) error {
 	if u, err := url.Parse(f.base); f.base != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return failure.Usage("", "--base-url %q: want https://host/path", f.base)
 	}
-	if f.module != "" && !config.IsName(f.module) {
-		return failure.Usage("", "--module %q: want letters, digits and _, such as shop", f.module)
+	if f.module != "" && !config.IsModule(f.module) {
+		return failure.Usage("", "--module %q: want lower-case letters, digits and _, such as shop", f.module)
 	}
 	for _, p := range f.only {
 		if _, err := path.Match(p, ""); err != nil {

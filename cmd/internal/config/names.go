@@ -38,3 +38,7 @@ func IsName(s string) bool {
 	}
 	return s != "" && len(s) <= 63
 }
+
+// IsModule reports whether s can be the module of a stream, which is the part of the stream's name before the dot.
+// A stream's name may have 63 characters, so the module leaves space for the dot and a letter.
+func IsModule(s string) bool { return moduleName.MatchString(s) && len(s) <= 61 }

@@ -13,6 +13,7 @@ import (
 )
 
 var (
+	moduleName  = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 	streamName  = regexp.MustCompile(`^[a-z][a-z0-9_]*\.[a-z][a-z0-9_]*$`)
 	placeholder = regexp.MustCompile(`\{([^{}/]+)\}`)
 )
