@@ -32,7 +32,11 @@ them, and is stopped after 30 seconds.
 			if err != nil {
 				return err
 			}
-			if name, _, _ := strings.Cut(to.To, "@"); name != "" {
+			name, _, _ := strings.Cut(to.To, "@")
+			if strings.Contains(to.To, "://") { // Pick refuses a url without printing it
+				name = to.To
+			}
+			if name != "" {
 				if _, err := open.Pick(c.File, "destination", "--to", c.Destinations, func(d config.Destination) string { return d.Name }, name); err != nil {
 					return err
 				}

@@ -172,6 +172,8 @@ func Pick[T any](file, what, flag string, all []T, called func(T) string, name s
 		hint = "the only " + what + " is " + names[0]
 	}
 	switch {
+	case flag != "" && strings.Contains(name, "://"): // a url may hold a password, so the message does not contain it // Invariant 5
+		return none, failure.Usage(hint, "%s takes the name of a %s here, not a url", flag, what)
 	case name != "":
 		return none, failure.Usage(hint, "no %s %q in %s%s", what, name, file, config.DidYouMean(name, names))
 	case flag != "":

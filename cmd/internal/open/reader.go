@@ -40,9 +40,16 @@ type Selection struct {
 	Published  bool // if a destination publishes a copy for readers, and the copy exists, read the copy
 }
 
-// find returns the selected destination and source.
+// find returns the selected destination and source. If To and the source are both wrong, the error names To.
 func (q Selection) find(c *config.Config) (d config.Destination, source string, err error) {
 	to, source, at := strings.Cut(q.To, "@")
+	if strings.Contains(q.To, "://") { // a url is no NAME@SOURCE; Pick refuses it without printing it
+		to, source, at = q.To, "", false
+	}
+	d, err = Pick(c.File, "destination", "--to", c.Destinations, func(d config.Destination) string { return d.Name }, to)
+	if err != nil && to != "" {
+		return d, "", err
+	}
 	if at && q.Source != "" && q.Source != source {
 		return d, "", failure.Usage("", "--to %s and --source %s contradict each other", q.To, q.Source)
 	}
@@ -56,7 +63,6 @@ func (q Selection) find(c *config.Config) (d config.Destination, source string, 
 		}
 		return d, "", failure.Usage("`penstock sources list` lists them", "no source %q in %s%s", source, c.File, config.DidYouMean(source, names))
 	}
-	d, err = Pick(c.File, "destination", "--to", c.Destinations, func(d config.Destination) string { return d.Name }, to)
 	if err != nil {
 		return d, "", err
 	}
