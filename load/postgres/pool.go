@@ -22,6 +22,7 @@ import (
 type pool struct {
 	o      Options
 	server *server // other destinations may use it too
+	outage outage
 
 	mu     sync.Mutex
 	closed bool

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -58,9 +59,38 @@ func transient(err error) bool {
 	return ok || pgerror.Transient(err) && !errors.Is(err, state.ErrMoved)
 }
 
-// silentTries is the number of attempts to reach a server before a warning says that penstock waits for it: about two
-// seconds.
-const silentTries = 5
+// silentFor is how long a server must be unreachable before a warning says that penstock waits for it. Usually, a lost
+// connection is replaced sooner.
+const silentFor = 2 * time.Second
+
+// outage says when to warn that a server does not answer: once, until it answers again. It is safe for concurrent use.
+type outage struct {
+	mu    sync.Mutex
+	since time.Time // zero: the server answers
+	told  bool
+}
+
+// record records the result of an attempt that began at the given time. It reports whether to warn now. Errors that are
+// no lost or refused connection, such as a conflict with another session, are answers.
+func (o *outage) record(begun time.Time, err error) (warn bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !pgerror.Disconnected(err) {
+		o.since, o.told = time.Time{}, false
+		return false
+	}
+	if o.since.IsZero() {
+		o.since = time.Now()
+		if _, dial := errors.AsType[*pgconn.ConnectError](err); dial {
+			o.since = begun // a host that drops packets was already silent then
+		}
+	}
+	if o.told || time.Since(o.since) < silentFor {
+		return false
+	}
+	o.told = true
+	return true
+}
 
 // retry calls f, and calls it again after transient errors, with growing pauses, for up to [Options].Wait.
 // Invariant 15
@@ -74,14 +104,15 @@ func (p *pool) retryExcluding(ctx context.Context, queued *time.Duration, f func
 	// The waits are random, so that two sessions do not always try at the same time.
 	policy := retry.Policy{First: 50 * time.Millisecond, Longest: 5 * time.Second, Jitter: 0.5, Attempts: 20, Total: p.o.Wait}
 	for tries := policy.Begin(); ; {
-		before := *queued
+		before, begun := *queued, time.Now()
 		err := f()
+		silent := ctx.Err() == nil && p.outage.record(begun, err)
 		if !transient(err) || ctx.Err() != nil {
 			return err
 		}
 		tries.Exclude(*queued - before)
 		p.o.Log.Debug("postgres: transient error", "attempt", tries.Made()+1, "error", err)
-		if tries.Made() == silentTries && pgerror.Code(err) == "" { // an error without a code does not come from the server
+		if silent {
 			p.o.Log.Warn("the database does not answer; trying again", "for", p.o.Wait, "error", err)
 		}
 		if pgerror.Code(err) == pgerror.LockTimeout {
