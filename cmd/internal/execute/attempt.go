@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"sync/atomic"
 
@@ -154,16 +156,7 @@ func (x *Executor) load(ctx context.Context, j job, r *open.Run) (pipeline.Repor
 		r.Forget()
 	}
 	if err != nil && len(report.Streams) == 0 {
-		err = fmt.Errorf("sync %s: %w", p.Name, err)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			// Cause: the folder for the file of a destination does not exist
-			err = failure.Hinted(err, "create the folder, or correct the url of the destination; `penstock check` tests it")
-		case !errors.Is(err, state.ErrLocked) && render.DestinationRemedy(err) == "": // these have their own hints
-			// Cause: a run could not begin
-			err = failure.Hinted(err, "run `penstock check` for the cause and what to do; the tables were not changed")
-		}
-		return report, err
+		return report, x.notBegun(r, fmt.Errorf("sync %s: %w", p.Name, err))
 	}
 	report.Err = check.LocateBases(ctx, x.Open, r.Conf, p, report)
 	if err := r.Publish(ctx); err != nil {
@@ -173,4 +166,38 @@ func (x *Executor) load(ctx context.Context, j job, r *open.Run) (pipeline.Repor
 		}
 	}
 	return report, nil
+}
+
+// notBegun adds a hint to the error of a run that could not begin. A hint that err already has is kept, because it says
+// more about the cause.
+func (x *Executor) notBegun(r *open.Run, err error) error {
+	inner, ok := errors.AsType[*failure.Error](err)
+	switch {
+	case ok && inner.Hint != "":
+		return failure.Hinted(err, inner.Hint)
+	case errors.Is(err, state.ErrLocked), render.DestinationRemedy(err) != "":
+		return err // printed with a hint of its own
+	case errors.Is(err, fs.ErrNotExist) && x.lacksFolder(r):
+		// Cause: the folder for the file of a destination does not exist
+		return failure.Hinted(err, "create the folder, or correct the url of the destination; `penstock check` tests it")
+	}
+	// Cause: a run could not begin
+	return failure.Hinted(err, "run `penstock check` for the cause and what to do; the tables were not changed")
+}
+
+// lacksFolder reports whether the folder does not exist in which a destination of the run has its file.
+func (x *Executor) lacksFolder(r *open.Run) bool {
+	for _, to := range r.Pipeline.To {
+		d, _ := r.Conf.Destination(to.Text)
+		d = d.For(r.Pipeline.From[0].Text)
+		k, err := x.Open.Kinds.Of(r.Conf, d)
+		if err != nil || k.OnHost == nil || !k.OnHost(d) {
+			continue
+		}
+		path, _ := open.FilePath(d)
+		if _, err := os.Stat(filepath.Dir(path)); errors.Is(err, fs.ErrNotExist) {
+			return true
+		}
+	}
+	return false
 }
