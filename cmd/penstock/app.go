@@ -107,12 +107,16 @@ func (a *app) printError(err error) {
 	case !unprinted:
 		hint = render.DestinationRemedy(err)
 	}
+	file := ""
+	if a.started { // otherwise the hint is about the command line, and its commands read no configuration
+		file = a.open.File
+	}
 	if a.started && a.logFormat == "json" {
 		lines := strings.Split(strings.TrimSpace(text), "\n")
 		for i, line := range lines {
 			var attrs []any
 			if i == len(lines)-1 && hint != "" { // in a line of its own, -q would leave the hint out
-				attrs = []any{"hint", hint}
+				attrs = []any{"hint", render.Suggest(hint, file)}
 			}
 			a.log.Error(strings.TrimSpace(line), attrs...)
 		}
@@ -124,7 +128,7 @@ func (a *app) printError(err error) {
 		}
 	}
 	if hint != "" {
-		_ = render.Hint(w, "", hint)
+		_ = render.Hint(w, "", hint, file)
 	}
 }
 

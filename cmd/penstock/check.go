@@ -72,6 +72,7 @@ func printFindings(a *app, findings []check.Finding) error {
 			code = f.Code
 		}
 		if a.json {
+			f.Hint = render.Suggest(f.Hint, a.open.File)
 			if err := render.NewEncoder(a.out).Encode(f); err != nil {
 				return err
 			}
@@ -81,9 +82,9 @@ func printFindings(a *app, findings []check.Finding) error {
 		if !f.OK {
 			mark = "FAIL"
 		}
-		fmt.Fprintf(a.out, "%s  %-24s %s\n", render.Tone(a.out, mark), f.Part, render.Printable(f.Detail, false))
+		fmt.Fprintf(a.out, "%s  %-24s %s\n", render.Tone(a.out, mark), f.Part, render.Printable(render.Suggest(f.Detail, a.open.File), false))
 		if f.Hint != "" {
-			_ = render.Hint(a.out, "      ", f.Hint)
+			_ = render.Hint(a.out, "      ", f.Hint, a.open.File)
 		}
 	}
 	return failure.Exit(code)

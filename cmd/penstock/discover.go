@@ -251,6 +251,7 @@ func (d *discovery) print(r *open.Run, s config.Stream, c extract.Convention, er
 		}
 	}
 	if d.json {
+		out.Hint = render.Suggest(out.Hint, d.open.File)
 		return render.NewEncoder(d.out).Encode(out)
 	}
 	name := s.Name
@@ -263,7 +264,7 @@ func (d *discovery) print(r *open.Run, s config.Stream, c extract.Convention, er
 		_, failed = fmt.Fprintf(d.out, "  %s\n", render.Printable(out.Error, false))
 	}
 	if out.Hint != "" {
-		failed = render.Hint(d.out, "  ", out.Hint)
+		failed = render.Hint(d.out, "  ", out.Hint, d.open.File)
 	}
 	return failed
 }

@@ -174,7 +174,7 @@ func finishInit(ctx context.Context, a *app, p *setup.Prompt, s setup.Setup, noC
 	works := len(next) == 0 // each variable has the value that was checked
 	with := ""
 	if a.open.File != defaultConfig {
-		with = " -c " + setup.ShellWord(a.open.File)
+		with = " -c " + render.ShellWord(a.open.File)
 	}
 	for _, verb := range []string{"check", "plan", "sync"} {
 		next = append(next, "penstock "+verb+with)

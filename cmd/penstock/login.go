@@ -188,7 +188,7 @@ func showAddress(ctx context.Context, a *app, s config.SignIn, address string, f
 	}
 	if err := openBrowser(ctx, address); err != nil {
 		a.log.Debug("open browser", "error", err)
-		fmt.Fprintln(a.err, "no browser on this machine? Use `penstock login --device`, or `penstock login --paste`.")
+		fmt.Fprintln(a.err, render.Suggest("no browser on this machine? Use `penstock login --device`, or `penstock login --paste`.", a.open.File))
 	}
 	return nil
 }

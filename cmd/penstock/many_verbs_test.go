@@ -80,7 +80,7 @@ func testVerbsOfManySources(t *testing.T, to target) {
 		"omit --source":                       {"views", "--source", "ws001"},
 		"applies to all sources of the table": {"schema", "accept", "--source", "ws001", "crm_leads"},
 		"choose one with --source NAME":       {"state", "reset", "--stream", "*", "--yes"},
-		"--source NAME; `penstock sources":    {"runs", "diff", run, run, "--table", "crm_leads"},
+		"sources list` lists them":            {"runs", "diff", run, run, "--table", "crm_leads"},
 		"contradict each other":               {"status", "--to", "warehouse@ws001", "--source", "ws002"},
 		"no source \"nobody\"":                {"status", "--source", "nobody"},
 	} {

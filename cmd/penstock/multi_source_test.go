@@ -251,7 +251,7 @@ func TestSourcesWithSeparateDestinations(t *testing.T) {
 			answers[out] = true
 		}
 		require.Len(t, answers, 3, "each source must have its own rows in %s", to)
-		for arg, hint := range map[string]string{"warehouse": "--to warehouse@SOURCE", "warehouse@nobody": "penstock sources list"} {
+		for arg, hint := range map[string]string{"warehouse": "--to warehouse@SOURCE", "warehouse@nobody": "sources list` lists them"} {
 			code, _, errs = w.penstock(t, "query", "--to", arg, "SELECT 1")
 			require.Equal(t, failure.ExitUsage, code)
 			require.Contains(t, errs, hint)

@@ -54,7 +54,7 @@ func TestOwner(t *testing.T) {
 				require.Equal(t, failure.ExitUsage, code, "%v: %s", args, out)
 				require.Contains(t, out, "belongs to host alpha, which has written it since ", args)
 				require.Contains(t, out, "this host is beta", args)
-				require.Contains(t, out, "penstock state own --to warehouse", args)
+				require.Contains(t, out, "penstock -c "+p.config()+" state own --to warehouse", args)
 			}
 			code, out = p.on(t, open.Host{Name: "alpha", Machine: "2"}, "sync")
 			require.Equal(t, failure.ExitUsage, code, out)

@@ -9,12 +9,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/penstock-data/penstock/cmd/internal/commandline"
+	"github.com/penstock-data/penstock/cmd/internal/config"
 	"github.com/penstock-data/penstock/cmd/internal/failure"
 	"github.com/penstock-data/penstock/cmd/internal/render"
 )
 
 // defaultConfig is the file that is read without -c.
-const defaultConfig = "pipelines.yaml"
+const defaultConfig = config.DefaultFile
 
 // runCommand runs one command line and returns the exit code.
 func runCommand(ctx context.Context, args []string, stdout, stderr io.Writer) int {

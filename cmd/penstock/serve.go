@@ -84,8 +84,8 @@ func runServe(ctx context.Context, a *app, slots int) error {
 		Hosts:      c.Serve.Hosts,
 		Pipelines:  pipelines,
 		Journal:    p.journal,
-		Encode:     encodeReport,
-		Problems:   problemsOf,
+		Encode:     func(r pipeline.Report) json.RawMessage { return encodeReport(r, a.open.File) },
+		Problems:   func(r pipeline.Report) []serve.Problem { return problemsOf(r, a.open.File) },
 		Log:        a.log,
 		Now:        a.open.State(c).Now,
 		Supervisor: supervisor(),
@@ -114,8 +114,8 @@ func stoppedBy(ctx context.Context) error {
 }
 
 // encodeReport encodes a report as `sync --json` prints it.
-func encodeReport(r pipeline.Report) json.RawMessage {
-	text, err := json.Marshal(render.ReportJSON(r))
+func encodeReport(r pipeline.Report, file string) json.RawMessage {
+	text, err := json.Marshal(render.ReportJSON(r, file))
 	if err != nil {
 		return nil
 	}
@@ -123,8 +123,8 @@ func encodeReport(r pipeline.Report) json.RawMessage {
 }
 
 // problemsOf returns why the streams of a run are not complete, in words for the log.
-func problemsOf(r pipeline.Report) (all []serve.Problem) {
-	for _, p := range render.Problems(r) {
+func problemsOf(r pipeline.Report, file string) (all []serve.Problem) {
+	for _, p := range render.Problems(r, file) {
 		all = append(all, serve.Problem(p))
 	}
 	return all

@@ -78,7 +78,7 @@ func (a *app) sync(ctx context.Context, args []string, f syncFlags) error {
 func (a *app) conclude(r pipeline.Report) error {
 	switch {
 	case a.json:
-		if err := render.NewEncoder(a.out).Encode(render.ReportJSON(r)); err != nil {
+		if err := render.NewEncoder(a.out).Encode(render.ReportJSON(r, a.open.File)); err != nil {
 			return err
 		}
 	case !a.quiet || r.Status != pipeline.StatusComplete:
@@ -89,11 +89,7 @@ func (a *app) conclude(r pipeline.Report) error {
 
 // summaryOptions returns the options for the summary of a run, according to the global flags.
 func (a *app) summaryOptions() render.SummaryOptions {
-	o := render.SummaryOptions{Verbose: a.verbose}
-	if a.open.File != defaultConfig {
-		o.Config = a.open.File
-	}
-	return o
+	return render.SummaryOptions{Verbose: a.verbose, Config: a.open.File}
 }
 
 // showProgress shows the progress of a run on the terminal, according to the global flags.

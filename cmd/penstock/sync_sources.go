@@ -27,7 +27,7 @@ func (a *app) syncSources(ctx context.Context, r execute.Run, only []string) (er
 		if !a.json {
 			return nil
 		}
-		return render.NewEncoder(a.out).Encode(render.ReportJSON(of))
+		return render.NewEncoder(a.out).Encode(render.ReportJSON(of, a.open.File))
 	}
 	result, err := a.executor(r.Conf).Run(ctx, r)
 	shown.close()
@@ -93,10 +93,10 @@ func (a *app) summariseAll(w io.Writer, r execute.Result) {
 		if shown++; shown > maxShown && !a.verbose {
 			continue
 		}
-		fmt.Fprintf(w, "%s %s: %s\n", render.Label(w, string(o.Status)), o.Source, trouble(o))
+		fmt.Fprintf(w, "%s %s: %s\n", render.Label(w, string(o.Status)), o.Source, render.Suggest(trouble(o), a.open.File))
 	}
 	if more := shown - maxShown; more > 0 && !a.verbose {
-		fmt.Fprintf(w, "            and %s more; `penstock sources list` shows all\n", render.Plural(more, "source"))
+		fmt.Fprintf(w, "            and %s more; %s shows all\n", render.Plural(more, "source"), render.Suggest("`penstock sources list`", a.open.File))
 	}
 	of := r.Report
 	fmt.Fprintf(w, "\nrun %s of %s: %s in %s, %d of %s complete%s, %s requests, %s written\n", of.Run, of.Title(), render.Tone(w, string(of.Status)),

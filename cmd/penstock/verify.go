@@ -46,9 +46,9 @@ found but not everything could be compared.`,
 				return err
 			}
 			if a.json {
-				err = render.NewEncoder(a.out).Encode(render.VerifyJSON(r))
+				err = render.NewEncoder(a.out).Encode(render.VerifyJSON(r, a.open.File))
 			} else {
-				err = render.Verified(a.out, r)
+				err = render.Verified(a.out, r, a.open.File)
 			}
 			if err != nil {
 				return err

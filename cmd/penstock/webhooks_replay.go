@@ -154,7 +154,8 @@ func applyOne(ctx context.Context, a *app, pipeline string, x *execute.Applier) 
 		}
 		fmt.Fprintf(a.out, "%s: %d applied, %d waiting\n", pipeline, applied, rep.Waiting)
 		if len(rep.Refresh) > 0 {
-			fmt.Fprintf(a.out, "%s: streams must be read: penstock sync %[1]s --stream %s\n", pipeline, strings.Join(rep.Refresh, " --stream "))
+			again := fmt.Sprintf("penstock sync %s --stream %s", pipeline, strings.Join(rep.Refresh, " --stream "))
+			fmt.Fprintf(a.out, "%s: streams must be read: %s\n", pipeline, render.Suggest(again, a.open.File))
 		}
 		return rep.Waiting > 0 || len(rep.Refresh) > 0, errors.Join(rep.Trouble)
 	}

@@ -9,6 +9,8 @@ import (
 
 // Defaults for missing settings.
 const (
+	// DefaultFile is the configuration file that is read without -c.
+	DefaultFile   = "pipelines.yaml"
 	DefaultState  = ".penstock"
 	DefaultListen = "127.0.0.1:8080"
 

@@ -158,13 +158,8 @@ func hintScope(scope, stream string) string {
 }
 
 // nextSteps returns suggested commands after a run.
-func nextSteps(r pipeline.Report, config string) []string {
-	verb := func(words string) string {
-		if config != "" {
-			words = "-c " + config + " " + words
-		}
-		return "penstock " + words
-	}
+func nextSteps(r pipeline.Report, file string) []string {
+	verb := func(words string) string { return Suggest("penstock "+words, file) }
 	count := map[pipeline.Status]int{}
 	landed := false
 	for _, s := range r.Streams {

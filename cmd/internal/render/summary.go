@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -34,15 +33,16 @@ type streamJSON struct {
 }
 
 // ReportJSON returns a run's report in the form that `sync --json` prints.
-func ReportJSON(r pipeline.Report) reportJSON {
+// Its hints name the configuration file.
+func ReportJSON(r pipeline.Report, file string) reportJSON {
 	j := reportJSON{Report: r, Seconds: r.Ended.Sub(r.Started).Seconds(), ExitCode: r.ExitCode(), Streams: []streamJSON{}}
 	if r.Err != nil {
-		j.Error, j.Hint = plainerror.Text(r.Err.Error()), strings.Join(hintsOf(r.Err), "\n")
+		j.Error, j.Hint = plainerror.Text(r.Err.Error()), Suggest(strings.Join(hintsOf(r.Err), "\n"), file)
 	}
 	for _, s := range r.Streams {
 		sj := streamJSON{StreamReport: s, Duration: s.Duration.Seconds()}
 		if !misplaced(r, s) {
-			sj.Hint = remedy(s)
+			sj.Hint = Suggest(remedy(s), file)
 		}
 		if s.Err != nil {
 			sj.Error = plainerror.Text(s.Err.Error())
@@ -55,29 +55,18 @@ func ReportJSON(r pipeline.Report) reportJSON {
 // SummaryOptions says how a run is summarized.
 type SummaryOptions struct {
 	Verbose bool
-	Config  string // configuration file to name in suggested commands; "" for the default
-}
-
-// suggested matches the suggested commands that read the configuration.
-var suggested = regexp.MustCompile(`\bpenstock (check|discover|explain|login|rejects|runs|schema|state|sync) `)
-
-// commands adds the configuration file to the commands in a text, so that they can be copied.
-func (o SummaryOptions) commands(text string) string {
-	if o.Config == "" {
-		return text
-	}
-	return suggested.ReplaceAllString(text, "penstock -c "+strings.ReplaceAll(o.Config, "$", "$$")+" $1 ")
+	Config  string // configuration file, which suggested commands name if it is not the default
 }
 
 // Summary prints what a run did: problems first, then the totals, then next steps.
 func Summary(w io.Writer, r pipeline.Report, o SummaryOptions) {
 	if r.Paused != "" {
 		fmt.Fprintf(w, "%s source %s; nothing was read\n", Label(w, "paused"), r.Paused)
-		_ = Hint(w, "            ", fmt.Sprintf("`penstock sources resume %s` includes it in runs again", r.Paused))
+		_ = Hint(w, "            ", fmt.Sprintf("`penstock sources resume %s` includes it in runs again", r.Paused), o.Config)
 		return
 	}
 	if r.Err != nil && r.Status != pipeline.StatusStopped {
-		printRunError(w, r)
+		printRunError(w, r, o)
 	}
 	own := slices.DeleteFunc(slices.Clone(r.Streams), func(s pipeline.StreamReport) bool { return misplaced(r, s) })
 	if p := problems(own); len(p) > 0 {
@@ -106,13 +95,13 @@ func Summary(w io.Writer, r pipeline.Report, o SummaryOptions) {
 }
 
 // printRunError prints the error of the run itself, not the errors of its streams.
-func printRunError(w io.Writer, r pipeline.Report) {
+func printRunError(w io.Writer, r pipeline.Report, o SummaryOptions) {
 	fmt.Fprintf(w, "%s run %s\n", Label(w, string(r.Status)), r.Run)
-	for line := range strings.SplitSeq(plainerror.Text(r.Err.Error()), "\n") {
+	for line := range strings.SplitSeq(Suggest(plainerror.Text(r.Err.Error()), o.Config), "\n") {
 		fmt.Fprintf(w, "            %s\n", Printable(line, false))
 	}
 	for _, h := range hintsOf(r.Err) {
-		_ = Hint(w, "            ", h)
+		_ = Hint(w, "            ", h, o.Config)
 	}
 }
 
@@ -143,10 +132,10 @@ type Problem struct {
 	Hint        string // what to do; "" if there is nothing to do
 }
 
-// Problems returns the reasons why streams did not complete, the worst first.
-func Problems(r pipeline.Report) (all []Problem) {
+// Problems returns the reasons why streams did not complete, the worst first. Its hints name the configuration file.
+func Problems(r pipeline.Report, file string) (all []Problem) {
 	for _, p := range problems(r.Streams) {
-		one := Problem{Status: p.Status, Streams: p.streams, Destination: p.Destination, Reason: p.Reasons, Hint: remedy(p.StreamReport)}
+		one := Problem{Status: p.Status, Streams: p.streams, Destination: p.Destination, Reason: p.Reasons, Hint: Suggest(remedy(p.StreamReport), file)}
 		switch {
 		case p.Err != nil:
 			one.Reason = plainerror.Text(p.Err.Error())
@@ -242,13 +231,13 @@ func printProblems(w io.Writer, all []problem, o SummaryOptions) {
 		}
 		fmt.Fprintf(w, "%s %s\n", Label(w, string(p.Status)), names)
 		if p.Err != nil {
-			fmt.Fprintf(w, "            %s\n", Printable(o.commands(plainerror.Text(p.Err.Error())), false))
+			fmt.Fprintf(w, "            %s\n", Printable(Suggest(plainerror.Text(p.Err.Error()), o.Config), false))
 		}
 		if p.Counts.Rejected > 0 {
 			fmt.Fprintf(w, "            %s rejected\n", Plural(int(p.Counts.Rejected), "record"))
 		}
 		if h := remedy(p.StreamReport); h != "" {
-			_ = Hint(w, "            ", o.commands(h))
+			_ = Hint(w, "            ", h, o.Config)
 		}
 	}
 	if n := len(all) - len(printed); n > 0 {

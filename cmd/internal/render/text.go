@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// Hint prints a hint, with the text indent before each line.
-func Hint(w io.Writer, indent, hint string) error {
+// Hint prints a hint, with the text indent before each line. The commands in the hint name the configuration file.
+func Hint(w io.Writer, indent, hint, file string) error {
+	hint = Suggest(hint, file)
 	_, err := fmt.Fprintf(w, "%shint: %s\n", indent, strings.ReplaceAll(hint, "\n", "\n"+indent+"  "))
 	return err
 }

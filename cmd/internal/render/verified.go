@@ -9,8 +9,8 @@ import (
 	"github.com/penstock-data/penstock/state/plainerror"
 )
 
-// Verified prints the outcome per stream, and the differences.
-func Verified(w io.Writer, r verify.Report) error {
+// Verified prints the outcome per stream, and the differences. The hints name the configuration file.
+func Verified(w io.Writer, r verify.Report, file string) error {
 	count := map[verify.Agreement]int{}
 	g := NewTable("stream", "destination", "agreement", "#records", "#rows", "#missing", "#extra", "#differs", "#filtered", "#rejected").Toned("agreement")
 	for _, s := range r.Streams {
@@ -19,7 +19,7 @@ func Verified(w io.Writer, r verify.Report) error {
 	}
 	g.Render(w)
 	for _, s := range r.Streams {
-		printDifferences(w, s)
+		printDifferences(w, s, file)
 	}
 	_, err := fmt.Fprintf(w, "\n%s: %d equal, %d different, %d unchecked; %s requests in %s\n", r.Pipeline,
 		count[verify.Equal], count[verify.Different], count[verify.Unchecked], Grouped(int64(r.Requests)), Brief(r.Ended.Sub(r.Started).Round(time.Millisecond)))
@@ -27,11 +27,11 @@ func Verified(w io.Writer, r verify.Report) error {
 }
 
 // printDifferences lists the differing rows of a stream, or why it was not compared.
-func printDifferences(w io.Writer, s verify.Result) {
+func printDifferences(w io.Writer, s verify.Result, file string) {
 	if s.Err != nil {
 		fmt.Fprintf(w, "\n%s → %s was not compared: %s\n", s.Stream, s.Destination, Printable(plainerror.Text(s.Err.Error()), false))
 		if h := Remedy(s.Err, s.Stream); h != "" {
-			_ = Hint(w, "  ", h)
+			_ = Hint(w, "  ", h, file)
 		}
 		return
 	}
@@ -60,10 +60,10 @@ type verifiedJSON struct {
 }
 
 // VerifyJSON returns the outcome of a comparison in the form that `verify --json` prints.
-func VerifyJSON(r verify.Report) verifiedReport {
+func VerifyJSON(r verify.Report, file string) verifiedReport {
 	out := verifiedReport{Report: r, ExitCode: r.ExitCode(), Streams: []verifiedJSON{}}
 	for _, s := range r.Streams {
-		v := verifiedJSON{Result: s, Hint: Remedy(s.Err, s.Stream)}
+		v := verifiedJSON{Result: s, Hint: Suggest(Remedy(s.Err, s.Stream), file)}
 		if s.Err != nil {
 			v.Error = plainerror.Text(s.Err.Error())
 		}

@@ -210,7 +210,7 @@ func (c *conversation) tries(ctx context.Context, look func(*config.Config) []ch
 		}
 		fmt.Fprintf(c.out, "  %s  %s: %s\n", mark, f.Part, render.Printable(f.Detail, false))
 		if f.Hint != "" {
-			if err := render.Hint(c.out, "    ", f.Hint); err != nil {
+			if err := render.Hint(c.out, "    ", f.Hint, c.opener.File); err != nil {
 				return false, err
 			}
 		}

@@ -186,11 +186,3 @@ func Parse(o *open.Opener, s Setup) (*config.Config, error) {
 		return "not set yet", true
 	}, false, o.Listed)
 }
-
-// ShellWord quotes text as one word of a shell.
-func ShellWord(text string) string {
-	if strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-") == "" && text != "" {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
