@@ -15,7 +15,7 @@ import (
 )
 
 // ErrCancelled is the cause that ends a run whose units were cancelled.
-var ErrCancelled = &failure.Error{Err: errors.New("cancelled by `penstock runs cancel`"), Hint: "committed data is safe; the next run continues from the last commit", Code: failure.ExitPartial}
+var ErrCancelled = &failure.Error{Err: errors.New("cancelled with `runs cancel`"), Hint: "committed data is safe; the next run continues from the last commit", Code: failure.ExitPartial}
 
 // recorder records the units of a run in the state folder. All jobs of the run share it.
 type recorder struct {
