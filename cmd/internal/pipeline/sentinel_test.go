@@ -80,7 +80,8 @@ func TestSentinelOverTheSandbox(t *testing.T) {
 }
 
 func TestSentinelIsSilentOverAnUnchangedSandbox(t *testing.T) {
-	p := newPlatform(t, sandbox.Options{Seed: 1, NoLimits: true}, func(schemas.Stream) bool { return true })
+	// The list of a month is empty on the first day of the month. A run learns nothing from it, so the next run tries again.
+	p := newPlatform(t, sandbox.Options{Seed: 1, NoLimits: true}, func(s schemas.Stream) bool { return s.Months == (schemas.Months{}) })
 	_, err := p.run(t.Context())
 	require.NoError(t, err)
 	before := p.memory.Rows(load.Conventions.Name)
