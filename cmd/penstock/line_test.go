@@ -65,7 +65,7 @@ var line = map[string][]string{
 	"cmd/internal/render/parquetfile":      nil,
 	"cmd/internal/runlist":                 {"cmd/internal/after", "cmd/internal/config", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "load", "schemas", "state"},
 	"cmd/internal/setup":                   {"cmd/internal/check", "cmd/internal/config", "cmd/internal/failure", "cmd/internal/open", "cmd/internal/render", "schemas"},
-	"cmd/internal/signature":               {"extract/wire"},
+	"cmd/internal/signature":               {"extract/wire", "state/plainerror"},
 	"cmd/internal/config":                  {"cmd/internal/serve/schedule", "cmd/internal/signature", "extract/wire", "extract/wire/budget", "schemas", "state"},
 	"cmd/internal/commandline":             {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/open", "schemas", "state/plainerror"},
 	"cmd/internal/check":                   {"cmd/internal/config", "cmd/internal/failure", "cmd/internal/history", "cmd/internal/open", "cmd/internal/pipeline", "cmd/internal/render", "extract/wire", "load", "schemas", "state", "state/plainerror", "state/postgres"},

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // rule replaces one kind of message.
@@ -67,6 +68,9 @@ var foreign = regexp.MustCompile(`"(?:[^"\\\n]|\\.)*"|: [1-5]\d\d [a-z][a-z' -]*
 
 // masked matches what stands for a quoted text.
 var masked = regexp.MustCompile(`\x00(\d+)\x00`)
+
+// Duration formats a duration without parts that are 0: 5m, not 5m0s.
+func Duration(d time.Duration) string { return Text(d.String()) }
 
 // Text returns a message in plain words. It finds the words of Go's standard library, also if another program has
 // written them. It does not change what penstock quotes.

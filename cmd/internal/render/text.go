@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 // Hint prints a hint, with the text indent before each line. The commands in the hint name the configuration file.
@@ -72,14 +74,7 @@ func Brief(d time.Duration) string {
 	case d < time.Minute:
 		return d.Round(100 * time.Millisecond).String()
 	}
-	text := d.Round(time.Second).String()
-	if short, ok := strings.CutSuffix(text, "m0s"); ok { // 5m0s is 5m, and 8h0m0s is 8h
-		text = short + "m"
-	}
-	if short, ok := strings.CutSuffix(text, "h0m"); ok {
-		text = short + "h"
-	}
-	return text
+	return plainerror.Duration(d.Round(time.Second))
 }
 
 // NewEncoder returns an encoder that writes one JSON value per line.

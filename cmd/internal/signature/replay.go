@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/penstock-data/penstock/state/plainerror"
 )
 
 // signsEventID reports whether the id is signed. If it is not, anyone who has seen a delivery can replay it with
@@ -42,22 +44,11 @@ func (s Scheme) Replays() string {
 	}
 	switch {
 	case timed && signed:
-		return fmt.Sprintf("replayed deliveries are recognized by their id (%s), and refused after %s", s.EventID, brief(s.Timestamp.Past))
+		return fmt.Sprintf("replayed deliveries are recognized by their id (%s), and refused after %s", s.EventID, plainerror.Duration(s.Timestamp.Past))
 	case signed:
 		return fmt.Sprintf("replayed deliveries are recognized by their id (%s) for 90 days; no time is signed", s.EventID)
 	case timed:
-		return fmt.Sprintf("replayed deliveries are recognized by their body and signed time, and refused after %s%s", brief(s.Timestamp.Past), unsigned)
+		return fmt.Sprintf("replayed deliveries are recognized by their body and signed time, and refused after %s%s", plainerror.Duration(s.Timestamp.Past), unsigned)
 	}
 	return "nothing protects against replayed deliveries: neither an id nor a time is signed" + unsigned + ". A replay only causes the event's record to be read from the source again"
-}
-
-// brief formats a duration without parts that are 0: 5m, not 5m0s.
-func brief(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"0s", "0m"} {
-		if short := strings.TrimSuffix(text, zero); short != "" && !strings.ContainsAny(short[len(short)-1:], "0123456789.") {
-			text = short
-		}
-	}
-	return text
 }
